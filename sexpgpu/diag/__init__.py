@@ -1,0 +1,23 @@
+"""Diagnostics: what the compiler and the loop say to a user, as plain data.
+
+A user's fault is a `Diagnostic` (never a traceback): raise `SxError(diagnostic)` where going on makes
+no sense, or report it to a `Diagnostics` collection and go on. A fault of ours is any other exception.
+"""
+
+from sexpgpu.diag.record import Diagnostic, Diagnostics, Note, Severity, Span, SxError, error, nearest, warning
+from sexpgpu.diag.render import Sources, render, to_json
+
+__all__ = [
+    "Diagnostic",
+    "Diagnostics",
+    "Note",
+    "Severity",
+    "Sources",
+    "Span",
+    "SxError",
+    "error",
+    "nearest",
+    "render",
+    "to_json",
+    "warning",
+]

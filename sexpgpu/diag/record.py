@@ -1,0 +1,118 @@
+"""The diagnostic record and the collection a compilation reports into."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from attrs import evolve, field, frozen
+
+Severity = Literal["error", "warning"]
+
+
+@frozen(slots=True)
+class Span:
+    """A region of a source file: lines and columns count from 1, in characters; the end is exclusive."""
+
+    file: str
+    line: int
+    col: int
+    end_line: int
+    end_col: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.col}"
+
+
+@frozen
+class Note:
+    """A further fact beside a diagnostic, with its own place where it has one."""
+
+    text: str
+    span: Span | None = None
+
+
+@frozen
+class Diagnostic:
+    """One thing a user is told.
+
+    `message` says what happened in the author's words; `expected` and `actual` are facts, not prose; `help`
+    is one edit that would mend it; `trail` lists macro expansions, innermost first.
+    """
+
+    code: str
+    message: str
+    span: Span | None = None
+    expected: str | None = None
+    actual: str | None = None
+    help: str | None = None
+    notes: tuple[Note, ...] = ()
+    trail: tuple[Note, ...] = ()
+    severity: Severity = "error"
+
+    def at(self, span: Span | None) -> Diagnostic:
+        """This diagnostic with a place, unless it has one already."""
+        return self if self.span is not None or span is None else evolve(self, span=span)
+
+    def noting(self, *notes: Note) -> Diagnostic:
+        """This diagnostic with more notes behind those it has."""
+        return evolve(self, notes=self.notes + notes)
+
+
+def error(
+    code: str,
+    message: str,
+    span: Span | None = None,
+    *,
+    expected: str | None = None,
+    actual: str | None = None,
+    help: str | None = None,
+    notes: Iterable[Note] = (),
+) -> SxError:
+    """The exception for one error: `raise error("E-NAME-001", ...)`."""
+    return SxError(
+        Diagnostic(
+            code, message, span, expected=expected, actual=actual, help=help, notes=tuple(notes)
+        )
+    )
+
+
+def warning(code: str, message: str, span: Span | None = None, help: str | None = None) -> Diagnostic:
+    return Diagnostic(code, message, span, help=help, severity="warning")
+
+
+class SxError(Exception):
+    """A user's fault on its way to the place that reports it."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(f"{diagnostic.code}: {diagnostic.message}")
+        self.diagnostic = diagnostic
+
+
+@frozen
+class Diagnostics:
+    """What one compilation has reported so far, in order, each thing once."""
+
+    records: list[Diagnostic] = field(factory=list)
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        if diagnostic not in self.records:
+            self.records.append(diagnostic)
+
+    def __iter__(self) -> Iterator[Diagnostic]:
+        return iter(self.records)
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        return [d for d in self.records if d.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        return [d for d in self.records if d.severity == "warning"]
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate a misspelt `name` most likely meant, if one is near."""
+    found = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.7)
+    return found[0] if found else None

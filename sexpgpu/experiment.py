@@ -1,0 +1,227 @@
+"""The compiled experiment as plain data: what the loop executes and the reports print.
+
+Everything here is frozen and holds no MLIR, no NumPy and no Lisp value, so it can be compared, hashed and
+written as JSON. Graphs are named; their code lives in the module that the engine loads.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from sexpgpu.data.source import Source
+from sexpgpu.diag import Span
+from sexpgpu.tensortype import TensorType
+
+InputRole = Literal["param", "buffer", "state", "grad", "field", "ctx", "step_sum", "value"]
+OutputRole = Literal["loss", "metric", "weight", "counter", "grad", "param", "buffer", "state", "step_term", "value"]
+Reduction = Literal["mean", "sum", "max", "last"]
+
+
+@frozen
+class Input:
+    """An argument of a graph: what it is and under which name the loop holds it.
+
+    `param`, `buffer`, `grad`: a path. `state`: `path/state-name`. `field`: a loader field. `ctx`: one of
+    `CONTEXT`. `step_sum`: the total over the step of the `step_term` of the same name.
+    """
+
+    role: InputRole
+    name: str
+    type: TensorType
+
+
+@frozen
+class Output:
+    """A result of a graph. A `weight` belongs to the `metric` of the same name; a metric without one weighs its rows.
+
+    `then` names the graph (one scalar in, one out) that maps the reduced value of a metric before it is sent.
+    """
+
+    role: OutputRole
+    name: str
+    type: TensorType
+    reduce: Reduction = "mean"
+    then: str | None = None
+    span: Span | None = None
+
+
+# Scalars the loop can feed to a graph, with their dtypes; `float` is the run's float type.
+CONTEXT: dict[str, str] = {
+    "step": "i32",  # optimizer step, 0 for the first update
+    "steps": "i32",  # planned steps of the run
+    "epoch": "i32",
+    "stage": "i32",
+    "microbatch": "i32",  # index within the step
+    "trip": "i32",
+    "progress": "float",  # step / steps
+    "grad-norm": "float",  # global norm before clipping
+    "loss": "float",  # train/loss of the step
+}
+
+
+@frozen
+class Graph:
+    """The signature of one traced graph; `symbol` is its function in the module."""
+
+    name: str
+    symbol: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    rows: int | None = None  # records in its batch, where it reads one
+    counters: tuple[tuple[str, int], ...] = ()  # counters known at compile time, per call
+
+
+@frozen
+class Parameter:
+    """A trained (or frozen) tensor; `path` is where the model first names it, `aliases` where it is tied."""
+
+    path: str
+    type: TensorType
+    init: str  # its closed init graph
+    frozen: bool = False
+    aliases: tuple[str, ...] = ()
+    group: str = "default"
+    span: Span | None = None
+    shape_source: str | None = None  # the shape as the file writes it, `(vocab width)`
+
+
+@frozen
+class Buffer:
+    """A tensor the model keeps but does not train; committed once a step."""
+
+    path: str
+    type: TensorType
+    init: str
+    per_microbatch: bool = False
+    span: Span | None = None
+
+
+@frozen
+class State:
+    """One optimizer state of one parameter. It starts as zeros, or as the parameter (`from_param`)."""
+
+    name: str  # `path/state-name`
+    param: str
+    type: TensorType
+    from_param: bool = False
+
+
+@frozen
+class Update:
+    """The parameters that one update graph serves: all of one (shape, dtype, group)."""
+
+    graph: str
+    group: str
+    params: tuple[str, ...]
+
+
+@frozen
+class Group:
+    """An optimizer group: its members in order, the optimizer's name, its state names and its constants."""
+
+    name: str
+    selector: str
+    optimizer: str
+    params: tuple[str, ...]
+    states: tuple[str, ...]
+    constants: tuple[float, ...] = ()
+
+
+Order = Literal["sequential", "shuffle", "random", "index-file"]
+
+
+@frozen
+class LoaderField:
+    name: str
+    source: Source
+    type: TensorType  # of one batch: [batch, ...]
+
+
+@frozen
+class Loader:
+    """Named fields read together, record by record. `seed` is the loader's own or the run's."""
+
+    name: str
+    batch: int
+    order: Order
+    seed: int
+    fields: tuple[LoaderField, ...]
+    index_file: str | None = None  # absolute path, with order `index-file`
+    wrap: bool = False
+    span: Span | None = None
+
+
+@frozen
+class Evaluation:
+    """One `defeval`: `every` counts steps, or is `epoch`; `batches` None means the whole loader."""
+
+    name: str
+    loader: Loader
+    graph: str
+    every: int | Literal["epoch"] | None = None
+    at: tuple[int, ...] = ()
+    batches: int | None = None
+    fixed: bool = False
+    at_start: bool = False
+    weights: Literal["view", "train"] = "view"
+    span: Span | None = None
+
+
+@frozen
+class RunConfig:
+    """What `defrun` says. Exactly one of `steps` and `epochs` is given."""
+
+    steps: int | None
+    epochs: int | None
+    microbatches: int = 1
+    precision: Literal["f32", "bf16", "f64"] = "f32"
+    seed: int = 0
+    clip_norm: float | None = None
+    log_every: int = 1
+    checkpoint_every: int | None = None
+    keep: int | None = None
+    keep_every: int | None = None
+    max_skipped: int = 3
+    deterministic: bool = False
+    span: Span | None = None
+
+
+@frozen
+class KnobValue:
+    name: str
+    value: str  # as the printer writes it
+    source: Literal["default", "variant", "point", "set"]
+
+
+@frozen
+class Manifest:
+    """What produced a result: every source with its SHA-256, the selection, the versions."""
+
+    entry: str
+    sources: tuple[tuple[str, str], ...]  # (file, sha256)
+    knobs: tuple[KnobValue, ...]
+    variant: str | None
+    point: str | None
+    version: str
+
+
+@frozen
+class Experiment:
+    """Everything a file says, compiled."""
+
+    name: str  # the file's stem
+    manifest: Manifest
+    parameters: tuple[Parameter, ...]
+    buffers: tuple[Buffer, ...]
+    states: tuple[State, ...]
+    graphs: dict[str, Graph] = field(eq=False)
+    updates: tuple[Update, ...]
+    groups: tuple[Group, ...]
+    train_loader: Loader
+    train_graph: str
+    sums_graph: str | None  # computes every step_term of the train graph, run first when there is one
+    evaluations: tuple[Evaluation, ...]
+    views: dict[str, str]  # param path -> graph that gives what evaluation sees, where an optimizer defines one
+    run: RunConfig
