@@ -22,4 +22,3 @@ config.environment["PATH"] = os.pathsep.join((*map(str, TOOLS), config.environme
 config.environment["PYTHONPATH"] = str(HERE.parent)
 config.environment["NO_COLOR"] = "1"
 config.substitutions.append(("%examples", str(HERE.parent / "examples")))
-lit_config.maxIndividualTestTime = 60

@@ -1,4 +1,4 @@
-"""Fixtures every test may use: golden files with one update flag, and the read-only data beside the checkout."""
+"""Fixtures for every test: golden files with one update flag, and the read-only data beside the checkout."""
 
 from __future__ import annotations
 
