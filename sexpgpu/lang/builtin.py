@@ -1,0 +1,222 @@
+"""The table of functions written in Python that a session can install.
+
+A `Library` is filled by its decorator:
+
+    library = Library("lists")
+
+    @library.builtin("subseq", "(sequence start &optional end)")
+    def subseq(sequence, start, end=NIL): ...
+
+    @library.builtin("sum", "(x &key axis keepdims)")
+    def sum_(x, *, axis=NIL, keepdims=NIL): ...
+
+The lambda list is the Lisp one: it gives the counts and keywords that calls are checked against and the text
+that messages and docs show. `&key` parameters are Python keyword arguments (`-` becomes `_`, a trailing `_`
+is added to Python's reserved words); absent ones are left out, as are absent `&optional` ones. `&rest` is
+`*args`. A function that may return other than exactly one value says `many=True`. `"(setf car)"` names the
+writer of a place: it takes the new value first and returns it.
+A function raises `error(...)` without a span: the evaluator adds the calling form's.
+"""
+
+from __future__ import annotations
+
+import keyword as python
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from attrs import field, frozen
+
+from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.lang.forms import Symbol
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+
+@frozen
+class Parameters:
+    """What a function's callers may write, as counts and names."""
+
+    text: str
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    rest: str | None = None
+    keys: tuple[str, ...] | None = None
+    other_keys: bool = False
+
+    @property
+    def positional(self) -> int:
+        return len(self.required) + len(self.optional)
+
+    @property
+    def most(self) -> int | None:
+        """The largest count of arguments, None when there is no bound."""
+        return self.positional if self.rest is None and self.keys is None else None
+
+    def takes(self) -> str:
+        """`takes 2 to 3 arguments (width depth &optional act)`."""
+        least, most = len(self.required), self.most
+        if most is None:
+            count = f"at least {least}" if least else "any number of"
+        elif most == least:
+            count = str(least) if least else "no"
+        else:
+            count = f"{least} to {most}"
+        noun = "argument" if count in ("1", "at least 1") else "arguments"
+        return f"takes {count} {noun} {self.text}"
+
+
+@frozen
+class Builtin:
+    """One function of a library: `function` is the Python one, `call` what a Lisp caller may apply to a list."""
+
+    name: str
+    parameters: Parameters
+    function: Function
+    call: Function
+    many: bool
+    doc: str
+
+
+@frozen
+class Library:
+    """A named table of builtins."""
+
+    name: str
+    table: dict[str, Builtin] = field(factory=dict)
+
+    def builtin(self, name: str, lambda_list: str = "()", *, many: bool = False) -> Callable[[F], F]:
+        """Put the decorated function into the table as `name`; the decorator gives it back unchanged."""
+        parameters = parse_parameters(lambda_list)
+
+        def enter(function: F) -> F:
+            record = Builtin(
+                name, parameters, function, _callable(name, parameters, function), many, function.__doc__ or ""
+            )
+            self.table[name] = record
+            return function
+
+        return enter
+
+    def __iter__(self) -> Iterator[Builtin]:
+        return iter(self.table.values())
+
+
+def parse_parameters(text: str) -> Parameters:
+    """Read a lambda list of plain names, as the decorator takes it."""
+    required: list[str] = []
+    optional: list[str] = []
+    keys: list[str] | None = None
+    rest = None
+    other_keys = False
+    section = ""
+    for word in text.strip()[1:-1].replace("(", " ").replace(")", " ").split():
+        if word == "&key":
+            section, keys = word, []
+        elif word == "&allow-other-keys":
+            other_keys = True
+        elif word.startswith("&"):
+            section = word
+        elif section == "&rest":
+            rest = word
+        elif section == "&optional":
+            optional.append(word)
+        elif keys is not None:
+            keys.append(word)
+        else:
+            required.append(word)
+    return Parameters(
+        text, tuple(required), tuple(optional), rest, None if keys is None else tuple(keys), other_keys
+    )
+
+
+def python_name(key: str) -> str:
+    """The Python parameter of a Lisp keyword."""
+    name = key.replace("-", "_")
+    return f"{name}_" if python.iskeyword(name) else name
+
+
+def wrong_count(name: str, parameters: Parameters, got: int) -> SxError:
+    """The error of a call with too few or too many arguments."""
+    return error("E-ARG-001", f"`{name}` {parameters.takes()}, got {got}")
+
+
+def keyword_arguments(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> dict[str, Any]:
+    """`:key value ...` as Python keyword arguments; the leftmost of two equal keywords wins (E-ARG-002, -003)."""
+    keys = parameters.keys or ()
+    found: dict[str, Any] = {}
+    unknown = None
+    allowed = parameters.other_keys
+    if len(pairs) % 2:
+        raise odd_keywords(name, parameters, pairs)
+    for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+        if not isinstance(key, Symbol) or not key.keyword:
+            raise odd_keywords(name, parameters, pairs)
+        if key.name in keys:
+            found.setdefault(python_name(key.name), value)
+        elif key.name == "allow-other-keys":
+            allowed = allowed or getattr(value, "name", "") != "nil"
+        elif unknown is None:
+            unknown = key.name
+    if unknown is not None and not allowed:
+        raise unknown_keyword(name, unknown, keys)
+    return found
+
+
+def unknown_keyword(name: str, key: str, keys: tuple[str, ...]) -> SxError:
+    """The error of a keyword that the function does not have."""
+    near = nearest(key, keys)
+    has = "it has " + " ".join(f":{k}" for k in keys) if keys else "it has no keywords"
+    return error(
+        "E-ARG-002", f"`{name}` has no keyword :{key}; {has}", help=f"did you mean :{near}?" if near else None
+    )
+
+
+def odd_keywords(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> SxError:
+    """The error of keyword arguments that do not come in pairs."""
+    for key in pairs[::2]:
+        if not isinstance(key, Symbol) or not key.keyword:
+            return error(
+                "E-ARG-003",
+                f"`{name}`: {show(key)} stands where a keyword is expected",
+                expected=f"`{name}` {parameters.takes()}",
+            )
+    return error(
+        "E-ARG-003",
+        f"`{name}`: keyword {show(pairs[-1])} has no value",
+        expected=f"keywords in pairs after the first {parameters.positional} arguments, {parameters.text}",
+    )
+
+
+def show(value: Any) -> str:
+    """A value as a message quotes it, cut to 60 characters."""
+    from sexpgpu.lang.printer import print_form
+
+    text: str = print_form(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _callable(name: str, parameters: Parameters, function: Function) -> Function:
+    """What `#'name` gives: the function itself, or with `&key` a function that sorts its keywords out.
+
+    The qualified name is what Python's own count errors mention, so it says which builtin they are about.
+    """
+    function.__qualname__ = f"builtin {name}"
+    if parameters.keys is None:
+        return function
+    first, least = parameters.positional, len(parameters.required)
+
+    def call(*args: Any) -> Any:
+        if len(args) <= first:
+            return function(*args)
+        return function(*args[:first], **keyword_arguments(name, parameters, args[first:]))
+
+    def call_with_rest(*args: Any) -> Any:
+        if len(args) < least:
+            raise wrong_count(name, parameters, len(args))
+        return function(*args, **keyword_arguments(name, parameters, args[first:]))
+
+    chosen = call if parameters.rest is None else call_with_rest
+    chosen.__name__ = function.__name__
+    chosen.__qualname__ = f"builtin {name}"
+    return chosen

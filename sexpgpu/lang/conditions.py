@@ -1,0 +1,153 @@
+"""Condition objects and their types, and which condition an error code is to a handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sexpgpu.diag import Diagnostic, SxError
+from sexpgpu.lang.forms import NIL, Symbol, keyword, symbol
+
+_BUILT_IN = """
+condition ()
+warning (condition) simple-warning (warning) style-warning (warning)
+serious-condition (condition) error (serious-condition) simple-condition (condition)
+simple-error (error) type-error (error) simple-type-error (type-error) program-error (error)
+control-error (error) cell-error (error) unbound-variable (cell-error) undefined-function (cell-error)
+arithmetic-error (error) division-by-zero (arithmetic-error) floating-point-overflow (arithmetic-error)
+parse-error (error) reader-error (parse-error) stream-error (error) end-of-file (stream-error)
+storage-condition (serious-condition) package-error (error) index-error (type-error)
+"""
+
+
+class ConditionType:
+    """A class of conditions: its name, parents, slots (name, keyword, default thunk) and report function."""
+
+    __slots__ = ("name", "parents", "report", "slots")
+
+    def __init__(
+        self,
+        name: str,
+        parents: tuple[ConditionType, ...] = (),
+        slots: tuple[tuple[str, str, Any], ...] = (),
+        report: Any = None,
+    ) -> None:
+        self.name = name
+        self.parents = parents
+        self.slots = slots
+        self.report = report
+
+    def is_a(self, name: str) -> bool:
+        """Whether this is the type called `name` or one of its descendants."""
+        return self.name == name or any(parent.is_a(name) for parent in self.parents)
+
+    def all_slots(self) -> dict[str, tuple[str, Any]]:
+        """Slot name to (initialisation keyword, default thunk), inherited ones too."""
+        found: dict[str, tuple[str, Any]] = {}
+        for parent in reversed(self.parents):
+            found |= parent.all_slots()
+        for name, key, default in self.slots:
+            found[name] = (key, default)
+        return found
+
+    def reporter(self) -> Any:
+        """The nearest report function or text, None when no ancestor has one."""
+        if self.report is not None:
+            return self.report
+        return next((r for r in (p.reporter() for p in self.parents) if r is not None), None)
+
+
+def _built_in_types() -> dict[str, ConditionType]:
+    types: dict[str, ConditionType] = {}
+    words = _BUILT_IN.replace("(", " ").replace(")", " ").split()
+    names = {"condition"}
+    at = 0
+    # The text alternates a name and its parent; only the root has none.
+    while at < len(words):
+        name = words[at]
+        at += 1
+        parents: tuple[ConditionType, ...] = ()
+        if name not in names:
+            parents = (types[words[at]],)
+            at += 1
+        types[name] = ConditionType(name, parents)
+    return types
+
+
+BUILT_IN_TYPES: dict[str, ConditionType] = _built_in_types()
+
+
+class Condition:
+    """What a handler receives: its type, its slots, and the diagnostic when an error of ours became one."""
+
+    __slots__ = ("diagnostic", "slots", "type")
+
+    def __init__(
+        self, type_: ConditionType, slots: dict[str, Any] | None = None, diagnostic: Diagnostic | None = None
+    ) -> None:
+        self.type = type_
+        self.slots = slots or {}
+        self.diagnostic = diagnostic
+
+
+class Signalled(SxError):
+    """A condition that Lisp code signalled as an error, on its way to a handler or to the report."""
+
+    def __init__(self, condition: Condition, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic)
+        self.condition = condition
+
+
+class Poisoned(SxError):
+    """A use of a name whose definition has failed: carries that failure, so it is reported once."""
+
+
+_TYPE_OF_CODE = {
+    "E-NAME-001": "unbound-variable",
+    "E-NAME-002": "undefined-function",
+    "E-TYPE-002": "type-error",
+    "E-VALUE-001": "division-by-zero",
+    "E-VALUE-002": "floating-point-overflow",
+}
+_TYPE_OF_FAMILY = {
+    "E-TYPE": "type-error",
+    "E-ARG": "program-error",
+    "E-MACRO": "program-error",
+    "E-READ": "reader-error",
+    "E-LIMIT": "storage-condition",
+    "E-NAME": "program-error",
+}
+
+
+def condition_of(fault: SxError) -> Condition:
+    """The condition object a handler sees for an error that a builtin or the evaluator raised."""
+    if isinstance(fault, Signalled):
+        return fault.condition
+    code = fault.diagnostic.code
+    family = code.rpartition("-")[0]
+    name = _TYPE_OF_CODE.get(code) or _TYPE_OF_FAMILY.get(family, "error")
+    return Condition(BUILT_IN_TYPES[name], {"message": fault.diagnostic.message}, fault.diagnostic)
+
+
+def slot(condition: Condition, name: str, default: Any = NIL) -> Any:
+    """A slot of a condition, by its name."""
+    return condition.slots.get(name, default)
+
+
+def initialised(type_: ConditionType, arguments: tuple[Any, ...]) -> Condition:
+    """A condition of `type_` from `:key value ...`; slots without a value take their defaults."""
+    given = {k.name: v for k, v in zip(arguments[::2], arguments[1::2], strict=False) if isinstance(k, Symbol)}
+    slots: dict[str, Any] = {}
+    for name, (key, default) in type_.all_slots().items():
+        if key in given:
+            slots[name] = given[key]
+        elif default is not None:
+            slots[name] = default()
+    for key in ("format-control", "format-arguments", "datum", "expected-type", "name", "operation", "operands"):
+        if key in given:
+            slots.setdefault(key, given[key])
+    return Condition(type_, slots)
+
+
+FORMAT_CONTROL = keyword("format-control")
+FORMAT_ARGUMENTS = keyword("format-arguments")
+ERROR = symbol("error")
