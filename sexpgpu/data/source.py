@@ -1,0 +1,201 @@
+"""Sources: where the records of a field come from, as plain frozen data.
+
+A closed sum. The leaves name files, the combinators work on another source; each can cut the records that it
+starts from with `from_` and `to`. Nothing here opens a file: `facts` tells what is known of a source, `readers`
+reads it. A relative path is looked up under the directory that those modules are given.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from attrs import frozen
+
+from sexpgpu.tensortype import DType
+
+Cut = int | float | None
+"""Where a cut starts or ends: an int counts records, a float f stands for floor(n * f), None for the end of the data."""
+
+
+@frozen
+class Declared:
+    """What a file promises of its data, so that it compiles without them; `run` verifies each.
+
+    `shape` is the whole file's, its first axis the records. `vocab` bounds the integers: 0 <= id < vocab.
+    """
+
+    shape: tuple[int, ...] | None = None
+    dtype: DType | None = None
+    count: int | None = None
+    vocab: int | None = None
+
+
+NOTHING = Declared()
+
+
+@frozen
+class Chars:
+    """A UTF-8 text, one record a character: i32[], the character's place among the sorted distinct ones."""
+
+    path: str
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Lines:
+    """A UTF-8 text, one record a line: i32[pad] of character ids, cut or filled with -1 to `pad`.
+
+    Ids count the sorted distinct characters of the text. With `bos` one more id, the last, opens and closes each
+    line. Blank lines are no records. As the fill is -1, targets cut from a record suit `:ignore-index -1`; an
+    input cut from it needs a valid id instead, `(max tokens 0)`: under a causal model nothing that counts sees it.
+    """
+
+    path: str
+    pad: int | None = None
+    bos: bool = False
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Npy:
+    """A NumPy array file; its first axis counts the records. Narrow integers and halves are widened."""
+
+    path: str
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Npz:
+    """One array, `key`, of a NumPy archive."""
+
+    path: str
+    key: str
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Idx:
+    """An array in the IDX format of the MNIST files."""
+
+    path: str
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Csv:
+    """Numbers separated by commas, one record a row.
+
+    `columns` are names from the header or places from 0 (negative from the end); none means all. One column
+    gives a scalar, several a vector, of `declared.dtype` or f32. The first row is a header when one of its cells
+    is not a number. `skip` lines before it are left out.
+    """
+
+    path: str
+    columns: tuple[str | int, ...] = ()
+    skip: int = 0
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Window:
+    """`n` consecutive records as one, every `stride` records."""
+
+    source: Source
+    n: int
+    stride: int = 1
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Contexts:
+    """One record for each position of each line of a `Lines` with `bos`: the `n` ids before it, and it.
+
+    A line's end is a position too, its id the BOS; what lies before a line's start is BOS.
+    """
+
+    source: Source
+    n: int
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Records:
+    """The records of a source between two cuts."""
+
+    source: Source
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Take:
+    """The first `n` records of a source."""
+
+    source: Source
+    n: int
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Scale:
+    """Each element times `factor`, in `dtype` (default: the source's float type, f32 for integers)."""
+
+    source: Source
+    factor: float
+    dtype: DType | None = None
+    from_: Cut = None
+    to: Cut = None
+
+
+NormalizeKind = Literal["minmax", "zscore"]
+NORMALIZE_KINDS: tuple[NormalizeKind, ...] = get_args(NormalizeKind)
+
+
+@frozen
+class Normalize:
+    """Each element position mapped by statistics over the records: minmax to [0, 1], zscore to mean 0, deviation 1.
+
+    The statistics are those of the records left by the cuts, or of `fit` where it is given (training records, say,
+    for a test set). The deviation is the biased one; a position that never varies becomes 0.
+    """
+
+    source: Source
+    kind: NormalizeKind
+    fit: Source | None = None
+    dtype: DType | None = None
+    from_: Cut = None
+    to: Cut = None
+
+
+Leaf = Chars | Lines | Npy | Npz | Idx | Csv
+Combinator = Window | Contexts | Records | Take | Scale | Normalize
+Source = Leaf | Combinator
+ArrayLeaf = Npy | Npz | Idx
+TextLeaf = Chars | Lines
+
+
+def leaf(source: Source) -> Leaf:
+    """The file at the bottom of a source."""
+    while isinstance(source, Combinator):
+        source = source.source
+    return source
+
+
+def kind(source: Source) -> str:
+    """The source's Lisp name, `chars`."""
+    return type(source).__name__.lower()
