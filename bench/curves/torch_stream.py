@@ -1,7 +1,7 @@
 """PyTorch's CPU random stream, rebuilt with NumPy: enough of it to repeat a run that started from a seed.
 
 The generator is MT19937 seeded with 32 bits, which is also what `numpy.random.RandomState(seed)` is; only the
-maps from its words to numbers differ. Integers and uniforms come out equal to PyTorch's, normals within 2.4e-7.
+maps from its words to numbers differ. Integers and uniforms equal PyTorch's, normals agree within 2.4e-7.
 """
 
 from __future__ import annotations
