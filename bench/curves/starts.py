@@ -45,7 +45,7 @@ def micrograd() -> Start:
     """Python's generator, seed 1337: uniform(-1, 1) neuron by neuron, biases 0. Full batches: no order."""
     draw = random.Random(1337)
     weights: Weights = {}
-    for name, fan_in, fan_out in (("first", 2, 16), ("second", 16, 16), ("score", 16, 1)):
+    for name, fan_in, fan_out in (("hidden1", 2, 16), ("hidden2", 16, 16), ("score", 16, 1)):
         rows = [[draw.uniform(-1, 1) for _ in range(fan_in)] for _ in range(fan_out)]
         weights[f"model.{name}.weight"] = np.array(rows)
         weights[f"model.{name}.bias"] = np.zeros(fan_out)
@@ -60,7 +60,7 @@ def digits(records: int = 1797, batch: int = 200, epochs: int = 15) -> Start:
     """
     draw = np.random.RandomState(0)
     weights: Weights = {}
-    for name, fan_in, fan_out in (("hidden", 64, 100), ("out", 100, 10)):
+    for name, fan_in, fan_out in (("inner", 64, 100), ("outer", 100, 10)):
         bound = np.sqrt(6.0 / (fan_in + fan_out))
         weights[f"model.{name}.weight"] = draw.uniform(-bound, bound, (fan_in, fan_out)).T
         weights[f"model.{name}.bias"] = draw.uniform(-bound, bound, fan_out)
