@@ -1,0 +1,19 @@
+"""bfloat16 in NumPy, which has no such dtype: float32 arrays whose values are rounded to the upper 16 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def round_bf16(array: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A new float32 array of the nearest bfloat16 values, ties to even; infinities and NaN stay what they are."""
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    rounded = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+    rounded &= np.uint32(0xFFFF0000)
+    result = rounded.view(np.float32)
+    missing = np.isnan(array)
+    if missing.any():
+        # Adding the rounding term to a NaN's payload could carry into the sign or make an infinity of it.
+        result[missing] = np.nan
+    return result.reshape(array.shape)

@@ -1,0 +1,243 @@
+"""Elementwise operations: operands of one type, each place on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sexpgpu.dialects.arrays import plain, ufunc
+from sexpgpu.dialects.opdef import Array, Attr, Move, OpDef, Pointwise, Sample, numpy_dtype, sample
+from sexpgpu.dialects.rules import ANY, BOOL, FLOATS, NUMBERS, elementwise, require_dtype, require_same, with_dtype
+from sexpgpu.tensortype import DType, TensorType
+
+Vjp = Callable[..., tuple[Any, ...]] | None
+
+
+def _samples(arity: int, dtypes: tuple[str, ...], domain: tuple[float, float], smooth: bool) -> tuple[Sample, ...]:
+    shapes = ("[2, 3]", "[]", "[0, 2]", "[1, 5, 1]")
+    main = [sample(*[f"{dtypes[0]}{shape}"] * arity, domain=domain, smooth=smooth) for shape in shapes]
+    return (*main, *(sample(*[f"{dtype}[4]"] * arity, domain=domain, smooth=False) for dtype in dtypes[1:]))
+
+
+def _unary(
+    name: str,
+    numpy: Callable[..., Array],
+    vjp: Vjp,
+    doc: str,
+    *,
+    allowed: frozenset[str] = FLOATS,
+    result: DType | None = None,
+    domain: tuple[float, float] = (-2.0, 2.0),
+    smooth: bool = True,
+    inplace: bool = True,
+) -> OpDef:
+    dtypes = {FLOATS: ("f64", "f32", "bf16"), BOOL: ("bool",)}.get(allowed, ("f64", "f32", "i32", "u8"))
+    return OpDef(
+        name=name,
+        kind=Pointwise(name),
+        operands=("x",),
+        infer=elementwise(name, ("x",), allowed, result),
+        numpy=numpy,
+        vjp=vjp,
+        samples=_samples(1, dtypes, domain, smooth),
+        doc=doc,
+        inplace=inplace and result is None,
+    )
+
+
+def _binary(
+    name: str,
+    numpy: Callable[..., Array],
+    vjp: Vjp,
+    doc: str,
+    *,
+    allowed: frozenset[str] = NUMBERS,
+    result: DType | None = None,
+    domain: tuple[float, float] = (-2.0, 2.0),
+    smooth: bool = True,
+) -> OpDef:
+    dtypes = {FLOATS: ("f64", "f32"), BOOL: ("bool",), ANY: ("f64", "i32", "bool")}.get(
+        allowed, ("f64", "f32", "i32", "i64", "u8")
+    )
+    return OpDef(
+        name=name,
+        kind=Pointwise(name),
+        operands=("x", "y"),
+        infer=elementwise(name, ("x", "y"), allowed, result),
+        numpy=numpy,
+        vjp=vjp,
+        samples=_samples(2, dtypes, domain, smooth),
+        doc=doc,
+        inplace=result is None,
+    )
+
+
+def _sigmoid(x: Array, out: Array | None = None) -> Array:
+    # Where e^-x overflows, 1/inf is the 0 wanted.
+    result = np.negative(x, out=out)
+    result = np.exp(result, out=out)
+    result = np.add(result, 1, out=out)
+    return np.asarray(np.divide(1, result, out=out))
+
+
+def _rsqrt(x: Array, out: Array | None = None) -> Array:
+    root = np.sqrt(x, out=out)
+    return np.asarray(np.divide(1, root, out=out))
+
+
+def _relu(x: Array, out: Array | None = None) -> Array:
+    return np.asarray(np.maximum(x, x.dtype.type(0), out=out))
+
+
+def _pow_vjp(b: Any, g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    # y x**(y-1) instead of y out/x keeps the derivative finite at x = 0; log is taken where x > 0 only.
+    zero = b.constant(0, x.type)
+    safe = b("where", b("gt", x, zero), x, b.constant(1, x.type))
+    return g * y * b("pow", x, y - 1), g * out * b("log", safe)
+
+
+def _select_vjp(greater: str) -> Vjp:
+    def vjp(b: Any, g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+        half = g * 0.5
+        zero = b.constant(0, g.type)
+        equal = b("eq", x, y)
+        to_x = b("where", equal, half, b("where", b(greater, x, y), g, zero))
+        return to_x, g - to_x
+
+    return vjp
+
+
+def _where_infer(condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
+    require_dtype("where", "condition", condition, BOOL)
+    require_same("where", ("x", "y"), (x, y))
+    require_same("where", ("x", "condition"), (x, with_dtype(condition, x.dtype)))
+    return x
+
+
+def _where_vjp(b: Any, g: Any, out: Any, condition: Any, x: Any, y: Any) -> tuple[Any, ...]:
+    zero = b.constant(0, g.type)
+    return None, b("where", condition, g, zero), b("where", condition, zero, g)
+
+
+def _cast(x: Array, *, dtype: DType) -> Array:
+    return np.not_equal(x, 0) if dtype == "bool" else x.astype(numpy_dtype(dtype))
+
+
+def _cast_vjp(b: Any, g: Any, out: Any, x: Any, *, dtype: DType) -> tuple[Any, ...]:
+    return (b("cast", g, dtype=x.type.dtype),) if x.type.is_float and out.type.is_float else (None,)
+
+
+def _relu_vjp(b: Any, g: Any, out: Any, x: Any) -> tuple[Any, ...]:
+    zero = b.constant(0, g.type)
+    return (b("where", b("gt", x, zero), g, zero),)
+
+
+_POSITIVE = (0.25, 3.0)
+_APART = (0.3, 3.0)
+
+UNARY = (
+    _unary("neg", ufunc(np.negative), lambda b, g, out, x: (-g,), "-x", allowed=NUMBERS),
+    _unary("abs", ufunc(np.abs), lambda b, g, out, x: (g * b("sign", x),), "|x|; derivative 0 at 0",
+           allowed=NUMBERS, domain=_APART),
+    _unary("sign", ufunc(np.sign), lambda b, g, out, x: (None,), "-1, 0 or 1; derivative 0", allowed=NUMBERS,
+           domain=_APART),
+    _unary("exp", ufunc(np.exp), lambda b, g, out, x: (g * out,), "e^x"),
+    _unary("expm1", ufunc(np.expm1), lambda b, g, out, x: (g * (out + 1),), "e^x - 1, exact near 0"),
+    _unary("log", ufunc(np.log), lambda b, g, out, x: (g / x,), "natural logarithm", domain=_POSITIVE),
+    _unary("log1p", ufunc(np.log1p), lambda b, g, out, x: (g / (x + 1),), "log(1 + x), exact near 0",
+           domain=(-0.5, 2.0)),
+    _unary("sqrt", ufunc(np.sqrt), lambda b, g, out, x: (g * 0.5 / out,), "square root", domain=_POSITIVE),
+    _unary("rsqrt", _rsqrt, lambda b, g, out, x: (g * -0.5 * out * out * out,), "1 / sqrt(x)", domain=_POSITIVE),
+    _unary("sin", ufunc(np.sin), lambda b, g, out, x: (g * b("cos", x),), "sine of radians"),
+    _unary("cos", ufunc(np.cos), lambda b, g, out, x: (-(g * b("sin", x)),), "cosine of radians"),
+    _unary("tanh", ufunc(np.tanh), lambda b, g, out, x: (g * (1 - out * out),), "hyperbolic tangent"),
+    _unary("sigmoid", _sigmoid, lambda b, g, out, x: (g * out * (1 - out),), "1 / (1 + e^-x)"),
+    _unary("floor", ufunc(np.floor), lambda b, g, out, x: (None,), "greatest integer <= x; derivative 0",
+           domain=(0.1, 0.9)),
+    _unary("ceil", ufunc(np.ceil), lambda b, g, out, x: (None,), "least integer >= x; derivative 0",
+           domain=(0.1, 0.9)),
+    _unary("round", ufunc(np.rint), lambda b, g, out, x: (None,), "nearest integer, halves to even; derivative 0",
+           domain=(0.6, 1.4)),
+    _unary("logical_not", ufunc(np.logical_not), None, "not x", allowed=BOOL),
+    _unary("isfinite", ufunc(np.isfinite), None, "true where x is neither infinite nor NaN", result="bool"),
+    _unary("relu", _relu, _relu_vjp, "max(x, 0); derivative 0 at 0", allowed=NUMBERS, domain=_APART),
+    _unary("square", ufunc(np.square), lambda b, g, out, x: (g * x * 2,), "x * x", allowed=NUMBERS),
+    _unary("reciprocal", ufunc(np.reciprocal), lambda b, g, out, x: (-(g * out * out),), "1 / x",
+           domain=_POSITIVE),
+)  # fmt: skip
+
+BINARY = (
+    _binary("add", ufunc(np.add), lambda b, g, out, x, y: (g, g), "x + y"),
+    _binary("sub", ufunc(np.subtract), lambda b, g, out, x, y: (g, -g), "x - y"),
+    _binary("mul", ufunc(np.multiply), lambda b, g, out, x, y: (g * y, g * x), "x * y"),
+    _binary("div", ufunc(np.divide), lambda b, g, out, x, y: (g / y, -(g * out / y)), "x / y", allowed=FLOATS,
+            domain=_POSITIVE),
+    _binary("mod", ufunc(np.mod), lambda b, g, out, x, y: (g, -(g * b("floor", x / y))),
+            "x - y * floor(x / y): the sign of y", domain=(1.0, 1.9), smooth=False),
+    _binary("pow", ufunc(np.power), _pow_vjp, "x ^ y; the derivative to y is 0 where x <= 0", allowed=FLOATS,
+            domain=_POSITIVE),
+    _binary("maximum", ufunc(np.maximum), _select_vjp("gt"), "the greater; NaN if either is; ties share the cotangent"),
+    _binary("minimum", ufunc(np.minimum), _select_vjp("lt"), "the lesser; NaN if either is; ties share the cotangent"),
+    _binary("eq", ufunc(np.equal), None, "x = y", allowed=ANY, result="bool"),
+    _binary("ne", ufunc(np.not_equal), None, "x /= y", allowed=ANY, result="bool"),
+    _binary("lt", ufunc(np.less), None, "x < y", allowed=ANY, result="bool"),
+    _binary("le", ufunc(np.less_equal), None, "x <= y", allowed=ANY, result="bool"),
+    _binary("gt", ufunc(np.greater), None, "x > y", allowed=ANY, result="bool"),
+    _binary("ge", ufunc(np.greater_equal), None, "x >= y", allowed=ANY, result="bool"),
+    _binary("logical_and", ufunc(np.logical_and), None, "x and y", allowed=BOOL),
+    _binary("logical_or", ufunc(np.logical_or), None, "x or y", allowed=BOOL),
+)  # fmt: skip
+
+OTHERS = (
+    OpDef(
+        name="where",
+        kind=Pointwise("select"),
+        operands=("condition", "x", "y"),
+        infer=_where_infer,
+        numpy=plain(np.where),
+        vjp=_where_vjp,
+        samples=(
+            sample("bool[2, 3]", "f64[2, 3]", "f64[2, 3]"),
+            sample("bool[]", "f32[]", "f32[]"),
+            sample("bool[0]", "bf16[0]", "bf16[0]"),
+            sample("bool[4]", "i32[4]", "i32[4]"),
+            sample("bool[4]", "bool[4]", "bool[4]"),
+        ),
+        doc="x where the condition is true, y elsewhere; both are computed",
+        inplace=True,
+    ),
+    OpDef(
+        name="cast",
+        kind=Pointwise("cast"),
+        operands=("x",),
+        attrs=(Attr("dtype", "dtype"),),
+        infer=lambda x, dtype: with_dtype(x, dtype),
+        numpy=plain(_cast),
+        vjp=_cast_vjp,
+        samples=(
+            sample("f64[2, 3]", dtype="f64"),
+            sample("f64[3]", dtype="i32"),
+            sample("f32[3]", dtype="bf16"),
+            sample("bf16[]", dtype="i64"),
+            sample("i32[0, 3]", dtype="f32"),
+            sample("u8[3]", dtype="bool"),
+            sample("bool[3]", dtype="f64"),
+            sample("i64[3]", dtype="u8"),
+        ),
+        doc="the nearest value of dtype; a float becomes an integer by dropping its fraction, a number true when not 0",
+    ),
+    OpDef(
+        name="stop_gradient",
+        kind=Move(views=True),
+        operands=("x",),
+        infer=lambda x: x,
+        numpy=plain(lambda x: x),
+        vjp=lambda b, g, out, x: (None,),
+        samples=(sample("f64[2, 3]", smooth=False), sample("i32[]"), sample("bool[0]")),
+        doc="x itself; no derivative passes",
+    ),
+)
+
+OPERATIONS = (*UNARY, *BINARY, *OTHERS)

@@ -1,0 +1,54 @@
+"""Places: a span of a `.sx` file and a path in the model, as an MLIR location and back.
+
+The form is `fused<"model.path">["f.sx":l:c to l:c]`; every operation carries one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mlir import ir
+
+from sexpgpu.diag import Span
+
+_METADATA = re.compile(r'^loc\(fused<"((?:[^"\\]|\\.)*)">')
+_ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))")
+
+
+def encode(span: Span | None, path: str, context: ir.Context) -> ir.Location:
+    if span is None:
+        place = ir.Location.unknown(context)
+    else:
+        place = ir.Location.file(span.file, span.line, span.col, span.end_line, span.end_col, context)
+    return ir.Location.fused([place], ir.StringAttr.get(path, context), context) if path else place
+
+
+def span_of(location: ir.Location) -> Span | None:
+    """The first source region the location holds, or None."""
+    if location.is_a_file():
+        return Span(
+            location.filename, location.start_line, location.start_col, location.end_line, location.end_col
+        )
+    if location.is_a_fused():
+        return next((span for part in location.locations if (span := span_of(part)) is not None), None)
+    if location.is_a_name():
+        return span_of(location.child_loc)
+    if location.is_a_callsite():
+        return span_of(location.callee)
+    return None
+
+
+def path_of(location: ir.Location) -> str:
+    """The model path the location carries; empty when it has none."""
+    if not location.is_a_fused():
+        return ""
+    # The bindings give no access to a fused location's metadata but its printed form.
+    found = _METADATA.match(str(location))
+    return _unescape(found[1]) if found else ""
+
+
+def _unescape(text: str) -> str:
+    def byte(match: re.Match[bytes]) -> bytes:
+        return bytes.fromhex(match[1].decode()) if match[1] else match[2]
+
+    return _ESCAPE.sub(byte, text.encode()).decode()

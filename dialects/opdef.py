@@ -1,0 +1,187 @@
+"""The record that gives an operation: everything the compiler and the interpreter know of it is here.
+
+Tracing takes `infer` and `attrs`, MLIR `name`, `operands` and `attrs`, the interpreter `numpy`, autodiff `vjp`,
+fusion and lowering `kind`, the tests `samples`, the documentation `doc`. Adding an operation is adding a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from sexpgpu.tensortype import DTYPES, DType, TensorType
+
+if TYPE_CHECKING:
+    from sexpgpu.dialects.builder import Val
+
+Array = NDArray[Any]
+AttrType = Literal["int", "float", "bool", "str", "ints", "floats", "dtype", "number", "tensor"]
+
+
+@frozen
+class Pointwise:
+    """Each element of the result comes from the elements at its place; `scalar` names the function of one place."""
+
+    scalar: str
+
+
+@frozen
+class Reduce:
+    """Folds the lines along attr `axes` (or `axis`) with `combine`, starting from `init` (None: from the first)."""
+
+    combine: Literal["add", "mul", "max", "min", "or", "and", "argmax", "argmin"]
+    init: float | bool | None
+
+
+@frozen
+class Scan:
+    """Running fold along attr `axis`; the result has the operand's shape."""
+
+    combine: Literal["add"]
+
+
+@frozen
+class Row:
+    """A composite over whole lines along attr `axis`: reductions and pointwise steps that are one value to a reader."""
+
+    keeps: bool  # the result has the line's length; otherwise the line becomes one element
+
+
+@frozen
+class Contract:
+    """Products summed over a shared axis."""
+
+
+@frozen
+class Move:
+    """Elements change place and nothing is computed; `views` where NumPy's result shares the operand's memory."""
+
+    views: bool
+
+
+@frozen
+class Index:
+    """Places are read from an index tensor: `read` gathers, `add` accumulates into a copy of the first operand."""
+
+    access: Literal["read", "add"]
+
+
+@frozen
+class Random:
+    """Counter-based random numbers: a pure function of the key and the counter operand."""
+
+
+@frozen
+class Constant:
+    """Known when compiled: no operand decides the value."""
+
+
+Kind = Pointwise | Reduce | Scan | Row | Contract | Move | Index | Random | Constant
+
+
+@frozen
+class Attr:
+    """A static argument of an operation. Every declared attribute is always present in the module.
+
+    Python forms: `ints` and `floats` are tuples, `dtype` a dtype name, `number` an int or a float, `tensor` a `Dense`.
+    """
+
+    name: str
+    type: AttrType
+
+
+@frozen(eq=False)
+class Dense:
+    """The value of a constant: a number that fills the type, or an array of exactly its shape."""
+
+    type: TensorType
+    data: bool | int | float | Array
+
+    @property
+    def is_splat(self) -> bool:
+        return not isinstance(self.data, np.ndarray)
+
+    def array(self) -> Array:
+        """Read-only array of the type; a splat occupies one element, whatever its shape."""
+        data = np.asarray(self.data, dtype=numpy_dtype(self.type.dtype))
+        result = np.broadcast_to(data, self.type.shape)
+        result.flags.writeable = False
+        return result
+
+
+@frozen
+class Sample:
+    """Operand types and attributes on which an operation is tested.
+
+    Float operands are drawn from `domain`, index operands from range(`below`); `smooth` False keeps the sample out
+    of the derivative test (a kink or a jump lies in its domain).
+    """
+
+    types: tuple[TensorType, ...]
+    attrs: Mapping[str, Any] = field(factory=dict)
+    domain: tuple[float, float] = (-2.0, 2.0)
+    below: int = 2
+    smooth: bool = True
+
+
+@frozen
+class OpDef:
+    """An operation.
+
+    `infer(*types, **attrs)` gives the result's type (a tuple of them when `results` > 1) or raises a user's error
+    without a span. `numpy(*arrays, out=None, **attrs)` gives the value as an array of the inferred type, in `out`
+    when that is given. `vjp(b, g, out, *ins, **attrs)` gives one cotangent an operand, None where nothing flows.
+    `decompose(b, *ins, **attrs)` builds the same value from other operations. `inplace`: `out` may be an operand.
+    """
+
+    name: str
+    kind: Kind
+    operands: tuple[str, ...]
+    infer: Callable[..., Any]
+    numpy: Callable[..., Any]
+    vjp: Callable[..., tuple[Val | None, ...]] | None
+    samples: tuple[Sample, ...]
+    doc: str
+    attrs: tuple[Attr, ...] = ()
+    results: int = 1
+    decompose: Callable[..., Any] | None = None
+    inplace: bool = False
+
+
+_NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "bf16": np.dtype(np.float32),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "u8": np.dtype(np.uint8),
+    "bool": np.dtype(np.bool_),
+}
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """The NumPy dtype that holds values of `dtype`; bf16 values live, rounded, in float32."""
+    return _NUMPY_DTYPES[dtype]
+
+
+def parse_type(text: str) -> TensorType:
+    """`f32[2, 3]` as a TensorType: the inverse of its `str`."""
+    dtype, _, rest = text.partition("[")
+    if dtype not in DTYPES or not rest.endswith("]"):
+        raise ValueError(f"not a tensor type: {text}")
+    return TensorType(tuple(int(n) for n in rest[:-1].split(",") if n.strip()), cast(DType, dtype))
+
+
+def sample(
+    *types: str,
+    domain: tuple[float, float] = (-2.0, 2.0),
+    below: int = 2,
+    smooth: bool = True,
+    **attrs: Any,
+) -> Sample:
+    """A Sample with its types written as text: `sample("f64[3, 4]", axes=(0,), keepdims=False)`."""
+    return Sample(tuple(map(parse_type, types)), attrs, domain, below, smooth)

@@ -1,0 +1,110 @@
+"""Graph signatures as attributes of `func.func`: the module says by itself what each argument and result is.
+
+    func.func @train(%0: tensor<65x128xf32> {sx.param = "model.wte"}, %1: tensor<12x65xi32> {sx.field = "tokens"})
+        -> (tensor<f32> {sx.loss = "loss"}) attributes {sx.graph = "train", sx.rows = 12 : i64}
+
+The role is the attribute's name and the value is the name under which the loop holds the tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast, get_args
+
+from mlir import ir
+
+from sexpgpu.dialects.context import from_mlir
+from sexpgpu.experiment import Graph, Input, InputRole, Output, OutputRole, Reduction
+from sexpgpu.tensortype import TensorType
+
+_INPUT_ROLES: tuple[str, ...] = get_args(InputRole)
+_OUTPUT_ROLES: tuple[str, ...] = get_args(OutputRole)
+
+
+def type_of(value: Any) -> TensorType:
+    """The tensor type of an MLIR value."""
+    return from_mlir(value.type)
+
+
+def write_signature(func: Any, inputs: Iterable[Input], outputs: Iterable[Output]) -> None:
+    """Set argument and result attributes of `func`, and its function type from its block and terminator."""
+    block = func.regions[0].blocks[0]
+    returned = list(block.operations)[-1]
+    function_type = ir.FunctionType.get(
+        [a.type for a in block.arguments], [v.type for v in returned.operands], context=func.context
+    )
+    func.attributes["function_type"] = ir.TypeAttr.get(function_type, context=func.context)
+    func.attributes["arg_attrs"] = _array(func, [_input_attributes(func, i) for i in inputs])
+    func.attributes["res_attrs"] = _array(func, [_output_attributes(func, o) for o in outputs])
+
+
+def _array(func: Any, rows: list[Any]) -> Any:
+    return ir.ArrayAttr.get(rows, context=func.context)
+
+
+def _text(func: Any, text: str) -> Any:
+    return ir.StringAttr.get(text, context=func.context)
+
+
+def _input_attributes(func: Any, given: Input) -> Any:
+    attributes = {f"sx.{given.role}": _text(func, given.name)}
+    if given.frozen:
+        attributes["sx.frozen"] = ir.UnitAttr.get(context=func.context)
+    return ir.DictAttr.get(attributes, context=func.context)
+
+
+def _output_attributes(func: Any, given: Output) -> Any:
+    attributes = {f"sx.{given.role}": _text(func, given.name)}
+    if given.role == "metric":
+        attributes["sx.reduce"] = _text(func, given.reduce)
+    if given.then is not None:
+        attributes["sx.then"] = _text(func, given.then)
+    return ir.DictAttr.get(attributes, context=func.context)
+
+
+def read_inputs(func: Any) -> list[Input]:
+    """What the attributes of `func` say of its arguments, in order."""
+    arguments = func.regions[0].blocks[0].arguments
+    rows = _rows(func, "arg_attrs", len(arguments))
+    inputs = []
+    for argument, row in zip(arguments, rows, strict=True):
+        role, name = _role(row, _INPUT_ROLES)
+        inputs.append(Input(cast(InputRole, role), name, type_of(argument), "sx.frozen" in row))
+    return inputs
+
+
+def read_outputs(func: Any) -> list[Output]:
+    """What the attributes of `func` say of its results, in order."""
+    returned = list(func.regions[0].blocks[0].operations)[-1].operands
+    rows = _rows(func, "res_attrs", len(returned))
+    outputs = []
+    for value, row in zip(returned, rows, strict=True):
+        role, name = _role(row, _OUTPUT_ROLES)
+        reduce = cast(Reduction, _string(row, "sx.reduce") or "mean")
+        outputs.append(Output(cast(OutputRole, role), name, type_of(value), reduce, _string(row, "sx.then")))
+    return outputs
+
+
+def _rows(func: Any, key: str, count: int) -> list[dict[str, Any]]:
+    if key not in func.attributes:
+        return [{} for _ in range(count)]
+    return [{named.name: named.attr for named in row} for row in func.attributes[key]]
+
+
+def _string(row: dict[str, Any], key: str) -> str | None:
+    return cast(str, ir.StringAttr(row[key]).value) if key in row else None
+
+
+def _role(row: dict[str, Any], roles: tuple[str, ...]) -> tuple[str, str]:
+    for role in roles:
+        if (name := _string(row, f"sx.{role}")) is not None:
+            return role, name
+    return "value", ""
+
+
+def read_graph(func: Any) -> Graph:
+    """The graph record of a function; `sx.graph` names it, the symbol where that is absent."""
+    symbol = ir.StringAttr(func.attributes["sym_name"]).value
+    name = ir.StringAttr(func.attributes["sx.graph"]).value if "sx.graph" in func.attributes else symbol
+    rows = ir.IntegerAttr(func.attributes["sx.rows"]).value if "sx.rows" in func.attributes else None
+    return Graph(name, symbol, tuple(read_inputs(func)), tuple(read_outputs(func)), rows)
