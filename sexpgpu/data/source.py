@@ -1,8 +1,8 @@
 """Sources: where the records of a field come from, as plain frozen data.
 
 A closed sum. The leaves name files, the combinators work on another source; each can cut the records that it
-starts from with `from_` and `to`. Nothing here opens a file: `facts` tells what is known of a source, `readers`
-reads it. A relative path is looked up under the directory that those modules are given.
+starts from with `from_` and `to`. Nothing here opens a file: `facts` tells what is known of a source,
+`readers` reads it. A relative path is looked up under the directory that those modules are given.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from attrs import frozen
 from sexpgpu.tensortype import DType
 
 Cut = int | float | None
-"""Where a cut starts or ends: an int counts records, a float f stands for floor(n * f), None for the end of the data."""
+"""Where a cut starts or ends: an int counts records, a float f stands for floor(n * f), None for the end of
+the data.
+"""
 
 
 @frozen
@@ -47,9 +49,10 @@ class Chars:
 class Lines:
     """A UTF-8 text, one record a line: i32[pad] of character ids, cut or filled with -1 to `pad`.
 
-    Ids count the sorted distinct characters of the text. With `bos` one more id, the last, opens and closes each
-    line. Blank lines are no records. As the fill is -1, targets cut from a record suit `:ignore-index -1`; an
-    input cut from it needs a valid id instead, `(max tokens 0)`: under a causal model nothing that counts sees it.
+    Ids count the sorted distinct characters of the text. With `bos` one more id, the last, opens and closes
+    each line. Blank lines are no records. As the fill is -1, targets cut from a record suit `:ignore-index
+    -1`; an input cut from it needs a valid id instead, `(max tokens 0)`: under a causal model nothing that
+    counts sees it.
     """
 
     path: str
@@ -96,8 +99,8 @@ class Csv:
     """Numbers separated by commas, one record a row.
 
     `columns` are names from the header or places from 0 (negative from the end); none means all. One column
-    gives a scalar, several a vector, of `declared.dtype` or f32. The first row is a header when one of its cells
-    is not a number. `skip` lines before it are left out.
+    gives a scalar, several a vector, of `declared.dtype` or f32. The first row is a header when one of its
+    cells is not a number. `skip` lines before it are left out.
     """
 
     path: str
@@ -123,11 +126,13 @@ class Window:
 class Contexts:
     """One record for each position of each line of a `Lines` with `bos`: the `n` ids before it, and it.
 
-    A line's end is a position too, its id the BOS; what lies before a line's start is BOS.
+    A line's end is a position too, its id the BOS; what lies before a line's start is BOS. `count` declares
+    how many positions there are.
     """
 
     source: Source
     n: int
+    count: int | None = None
     from_: Cut = None
     to: Cut = None
 
@@ -168,10 +173,11 @@ NORMALIZE_KINDS: tuple[NormalizeKind, ...] = get_args(NormalizeKind)
 
 @frozen
 class Normalize:
-    """Each element position mapped by statistics over the records: minmax to [0, 1], zscore to mean 0, deviation 1.
+    """Each element position mapped by statistics over the records: minmax to [0, 1], zscore to mean 0,
+    deviation 1.
 
-    The statistics are those of the records left by the cuts, or of `fit` where it is given (training records, say,
-    for a test set). The deviation is the biased one; a position that never varies becomes 0.
+    The statistics are those of the records left by the cuts, or of `fit` where it is given (training records,
+    say, for a test set). The deviation is the biased one; a position that never varies becomes 0.
     """
 
     source: Source

@@ -1,0 +1,172 @@
+"""Array files: the header and the data of `.npy`, `.npz` and IDX files, plain or compressed by gzip."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from sexpgpu.data.files import bad_file, locate, opened, read_bytes
+from sexpgpu.data.source import ArrayLeaf, Idx, Npy, Npz
+from sexpgpu.diag import error
+from sexpgpu.tensortype import DType
+
+Array = NDArray[Any]
+
+NUMPY_DTYPE: dict[DType, np.dtype[Any]] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "bf16": np.dtype(np.float32),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "u8": np.dtype(np.uint8),
+    "bool": np.dtype(np.bool_),
+}
+
+# Each file dtype that a record can have, and those that widen without loss. Byte order does not matter.
+_LOADED: dict[str, DType] = {
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f32",
+    "int64": "i64",
+    "uint32": "i64",
+    "int32": "i32",
+    "uint16": "i32",
+    "int16": "i32",
+    "int8": "i32",
+    "uint8": "u8",
+    "bool": "bool",
+}
+
+# The third byte of an IDX file's magic number.
+_IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_IDX_WHAT = "an IDX array"
+_NPY_WHAT = "a NumPy array file"
+_NPZ_WHAT = "a NumPy archive"
+
+
+@frozen
+class Header:
+    """What an array file says of itself; `dtype` is the type its records are read in."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+def array_header(source: ArrayLeaf, base: Path | None) -> Header:
+    """Shape and dtype of the array, without reading its data."""
+    path = locate(source.path, base)
+    match source:
+        case Npy():
+            with opened(path, _NPY_WHAT) as stream:
+                return _npy_header(stream, path, _NPY_WHAT)
+        case Npz(key=key):
+            with _archive(path) as archive, _member(archive, path, key) as stream:
+                return _npy_header(stream, path, _NPY_WHAT)
+        case Idx():
+            with opened(path, _IDX_WHAT) as stream:
+                shape, dtype, _ = _idx_header(stream, path)
+                return _header(shape, dtype, path, _IDX_WHAT)
+
+
+def read_array(source: ArrayLeaf, base: Path | None) -> Array:
+    """The array of the file, as stored; an uncompressed `.npy` is mapped, not read."""
+    path = locate(source.path, base)
+    array_header(source, base)
+    match source:
+        case Npy():
+            return _read_npy(path)
+        case Npz(key=key):
+            with _archive(path) as archive, _member(archive, path, key) as stream:
+                try:
+                    return np.lib.format.read_array(stream, allow_pickle=False)
+                except (ValueError, zipfile.BadZipFile, zlib.error, EOFError) as fault:
+                    raise bad_file(path, _NPZ_WHAT, str(fault)) from None
+        case Idx():
+            return _read_idx(path)
+
+
+def _header(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path, what: str) -> Header:
+    loaded = _LOADED.get(dtype.name)
+    if loaded is None:
+        readable = ", ".join(_LOADED)
+        raise error(
+            "E-LOAD-003",
+            f"{path} holds elements of a type that records cannot have",
+            expected=readable,
+            actual=str(dtype.name),
+        )
+    if not shape:
+        raise bad_file(path, what, "it holds one number, with no axis that counts records")
+    if shape[0] == 0:
+        raise bad_file(path, what, "it holds no records")
+    return Header(shape, loaded)
+
+
+def _npy_header(stream: IO[bytes], path: Path, what: str) -> Header:
+    try:
+        if np.lib.format.read_magic(stream) == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    except (ValueError, SyntaxError, TypeError, RecursionError) as fault:
+        raise bad_file(path, what, str(fault).partition("\n")[0]) from None
+    return _header(shape, dtype, path, what)
+
+
+def _read_npy(path: Path) -> Array:
+    data = io.BytesIO(read_bytes(path, _NPY_WHAT)) if path.suffix == ".gz" else None
+    try:
+        if data is not None:
+            return np.lib.format.read_array(data, allow_pickle=False)
+        mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        return mapped
+    except (ValueError, EOFError, OSError) as fault:
+        raise bad_file(path, _NPY_WHAT, str(fault)) from None
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    with opened(path, _NPZ_WHAT):
+        try:
+            return zipfile.ZipFile(path)
+        except zipfile.BadZipFile as fault:
+            raise bad_file(path, _NPZ_WHAT, str(fault)) from None
+
+
+def _member(archive: zipfile.ZipFile, path: Path, key: str) -> IO[bytes]:
+    try:
+        return archive.open(f"{key}.npy")
+    except KeyError:
+        names = ", ".join(name.removesuffix(".npy") for name in archive.namelist())
+        raise error("E-LOAD-004", f"{path} has no array {key}", expected=key, actual=names) from None
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as fault:
+        raise bad_file(path, _NPZ_WHAT, str(fault)) from None
+
+
+def _idx_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Shape, stored dtype and the number of header bytes."""
+    magic = stream.read(4)
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES:
+        raise bad_file(path, _IDX_WHAT, f"it starts with the bytes {magic.hex(' ') or '(none)'}")
+    rank = magic[3]
+    lengths = stream.read(4 * rank)
+    if len(lengths) < 4 * rank:
+        raise bad_file(path, _IDX_WHAT, "it ends inside its header")
+    return struct.unpack(f">{rank}I", lengths), np.dtype(_IDX_TYPES[magic[2]]), 4 + 4 * rank
+
+
+def _read_idx(path: Path) -> Array:
+    data = read_bytes(path, _IDX_WHAT)
+    shape, dtype, offset = _idx_header(io.BytesIO(data), path)
+    needed = offset + int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if len(data) != needed:
+        reason = f"its header promises {needed} bytes, the file has {len(data)}"
+        raise bad_file(path, _IDX_WHAT, reason)
+    return np.frombuffer(data, dtype, offset=offset).reshape(shape)

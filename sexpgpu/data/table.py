@@ -1,0 +1,122 @@
+"""Comma-separated tables of numbers."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+from attrs import frozen
+
+from sexpgpu.data.arrays import NUMPY_DTYPE, Array
+from sexpgpu.data.files import bad_file, locate, read_text
+from sexpgpu.data.source import Csv
+from sexpgpu.diag import error, nearest
+from sexpgpu.tensortype import FLOATS, DType
+
+_WHAT = "a table of comma-separated numbers"
+
+
+@frozen
+class Table:
+    """The cells of a file as text; `first` is the line number of the first row."""
+
+    path: Path
+    header: tuple[str, ...] | None
+    rows: list[list[str]]
+    first: int
+
+    @property
+    def width(self) -> int:
+        return len(self.rows[0])
+
+
+def read_table(source: Csv, base: Path | None) -> Table:
+    """The file's rows, all of one length; blank lines are left out."""
+    path = locate(source.path, base)
+    lines = read_text(path, _WHAT).splitlines()
+    try:
+        rows = [row for row in csv.reader(lines[source.skip :]) if row]
+    except csv.Error as fault:
+        raise bad_file(path, _WHAT, str(fault)) from None
+    header = None
+    if rows and not all(map(_is_number, rows[0])):
+        header = tuple(cell.strip() for cell in rows.pop(0))
+    if not rows:
+        raise bad_file(path, _WHAT, "it has no rows of numbers")
+    first = 1 + source.skip + (header is not None)
+    for i, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            reason = f"row {i + first} has {len(row)} cells, row {first} has {len(rows[0])}"
+            raise bad_file(path, _WHAT, reason)
+    return Table(path, header, rows, first)
+
+
+def column_places(table: Table, columns: tuple[str | int, ...]) -> list[int]:
+    """Which cells of a row the columns are, all of them when none is named."""
+    return [_place(table, column) for column in columns] or list(range(table.width))
+
+
+def numbers(table: Table, places: list[int], dtype: DType) -> Array:
+    """The chosen cells, [rows, columns], as `dtype`; a cell that is no such number is an error that says
+    where.
+    """
+    cells = [row[place] for row in table.rows for place in places]
+    target = NUMPY_DTYPE[dtype]
+    try:
+        values = np.array(cells, np.float64 if dtype in FLOATS else np.int64)
+    except (ValueError, OverflowError):
+        values = _floats(table, places, cells)
+    with np.errstate(over="ignore"):
+        result = values.astype(target)
+    if dtype not in FLOATS and (wrong := np.flatnonzero(result != values)).size:
+        raise _bad_cell(table, places, int(wrong[0]), cells, f"no {dtype}")
+    return result.reshape(len(table.rows), len(places))
+
+
+def _floats(table: Table, places: list[int], cells: list[str]) -> Array:
+    try:
+        return np.array(cells, np.float64)
+    except ValueError:
+        wrong = next(i for i, cell in enumerate(cells) if not _is_number(cell))
+        raise _bad_cell(table, places, wrong, cells, "no number") from None
+
+
+def _bad_cell(table: Table, places: list[int], flat: int, cells: list[str], reason: str) -> Exception:
+    row, column = divmod(flat, len(places))
+    where = f"row {row + table.first}, column {places[column]}: {cells[flat]!r} is {reason}"
+    return bad_file(table.path, _WHAT, where)
+
+
+def _place(table: Table, column: str | int) -> int:
+    if isinstance(column, int):
+        if not -table.width <= column < table.width:
+            raise error(
+                "E-LOAD-004",
+                f"{table.path} has no column {column}",
+                expected=f"a column from 0 to {table.width - 1}",
+                actual=str(column),
+            )
+        return column % table.width
+    names = table.header or ()
+    if len(names) == table.width:
+        # Names are compared in lower case because symbols of the language fold to it.
+        folded = [name.lower() for name in names]
+        if column.lower() in folded:
+            return folded.index(column.lower())
+    near = nearest(column, names)
+    raise error(
+        "E-LOAD-004",
+        f"{table.path} has no column named {column}",
+        expected=", ".join(names) if len(names) == table.width else "columns by place: the file names none",
+        actual=column,
+        help=f"did you mean {near}?" if near else None,
+    )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
