@@ -1,4 +1,4 @@
-"""How long `check` and `--help` take as whole processes: the median of nine, warm, against the promised bounds."""
+"""How long `check` and `--help` take as whole processes: the median of nine, warm, against promised bounds."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ def measure(arguments: tuple[str, ...], bound: float) -> Timing:
     return Timing(" ".join(arguments), statistics.median(seconds[1:]), bound, tuple(seconds[1:]))
 
 
+def line(t: Timing) -> str:
+    verdict = "pass" if t.passed else "fail"
+    return f"{t.command:32} {t.median:.3f} s  (bound {t.bound:.2f}, slowest {max(t.seconds):.3f})  {verdict}"
+
+
 def main() -> int:
     timings = [
         measure(("check", "examples/shakespeare.sx"), 0.6),
@@ -50,10 +55,7 @@ def main() -> int:
         print(json.dumps([asdict(t) | {"passed": t.passed} for t in timings], indent=1))
     else:
         for t in timings:
-            verdict = "pass" if t.passed else "fail"
-            print(
-                f"{t.command:32} {t.median:.3f} s  (bound {t.bound:.2f}, slowest {max(t.seconds):.3f})  {verdict}"
-            )
+            print(line(t))
     return 0 if all(t.passed for t in timings) else 1
 
 

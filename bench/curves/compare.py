@@ -13,7 +13,7 @@ PUBLISHED = Path(__file__).resolve().parent / "published"
 
 @frozen
 class Comparison:
-    """`count` numbers compared; what is shown is the one that comes nearest to its bound or exceeds it most."""
+    """`count` numbers compared; shown is the one nearest to its bound, or furthest beyond it."""
 
     curve: str
     what: str
@@ -37,7 +37,7 @@ def compare(
     bound: float | Mapping[int, float],
     measure: Literal["absolute", "relative"] = "absolute",
 ) -> Comparison:
-    """The worst of the published steps. A step that our run does not report is an error, as is a NaN a failure."""
+    """The worst of the published steps. A step that our run does not report is an error, a NaN a failure."""
     missing = sorted(set(published) - set(ours))
     if missing:
         raise ValueError(f"{curve}: our run reports no {what} at steps {missing[:5]}")
@@ -52,7 +52,8 @@ def compare(
 
 def table(comparisons: Iterable[Comparison]) -> str:
     """Ours, published, difference, bound, pass or fail; the digits are those of the comparison."""
-    head = f"{'curve':25} {'number':20} {'of':>4} {'step':>5} {'ours':>20} {'published':>20} {'difference':>11} {'bound':>8}"
+    head = f"{'curve':25} {'number':20} {'of':>4} {'step':>5} {'ours':>20} {'published':>20}"
+    head += f" {'difference':>11} {'bound':>8}"
     lines = [head, "-" * len(head)]
     for c in comparisons:
         digits = 16 if c.bound < 1e-9 else 10 if c.bound < 1e-6 else 6

@@ -1,7 +1,7 @@
-"""`make curves`: trains from the published weights and order with the product and compares with what was published.
+"""`make curves`: trains from published weights and order with the product, compares with what was published.
 
-Each experiment starts from weights and data order that `starts` rebuilds from seeds, is run by the command line like
-any other, and is judged by the events it wrote. What is left behind: `bench/curves/out/`, with `results.json`.
+Each experiment starts from weights and data order that `starts` rebuilds from seeds, is run by the command line
+like any other, and is judged by the events it wrote. Left behind: `bench/curves/out/` with `results.json`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attrs import asdict
 
 from bench.curves.compare import PUBLISHED, Comparison, compare, rows, table
 from bench.curves.product import run
-from bench.curves.starts import EXAMPLES, digits, micrograd, microgpt, nanogpt
+from bench.curves.starts import EXAMPLES, digits, microgpt, micrograd, nanogpt
 
 OUT = Path(__file__).resolve().parent / "out"
 
@@ -40,7 +40,7 @@ def micrograd_curve(out: Path) -> Iterator[Comparison]:
 
 
 def digits_curve(out: Path) -> Iterator[Comparison]:
-    """scikit-learn's seven optimizers: its `loss_` weighs the batch losses during the last epoch by their records."""
+    """scikit-learn's seven optimizers; `loss_` weighs the batch losses of the last epoch by their records."""
     start = digits()
     start.write(out)
     weights = (start.orders["order"] >= 0).sum(axis=1)[-9:]
