@@ -1,0 +1,132 @@
+"""An open loader: the readers of its fields and the order they are read in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from sexpgpu.data.arrays import Array, array_header, read_array
+from sexpgpu.data.order import Indices, Listed, Order, OrderName, Random, Sequential, Shuffle, order_key
+from sexpgpu.data.readers import Reader, open_source
+from sexpgpu.data.source import Npy, Source
+from sexpgpu.diag import SxError, error
+
+
+@frozen(eq=False)
+class OpenLoader:
+    """Named readers over the same records, and the batches they are read in.
+
+    `batch(q)` reads batch q: a field's records, [rows, ...], under its name. `wrap` says that the batches
+    start over after the last; without it `last` is the number of those there are.
+    """
+
+    name: str
+    readers: Mapping[str, Reader]
+    count: int
+    order: Order
+    last: int | None
+
+    def indices(self, q: int) -> Indices:
+        """The records of batch q; `E-LOAD-009` past the end of an index file that does not wrap."""
+        if self.last is not None and q >= self.last:
+            raise error(
+                "E-LOAD-009",
+                f"the index file of {self.name} has no row for batch {q}",
+                expected=f"more than {q} rows",
+                actual=f"{self.last} rows",
+                help="`:wrap t` starts over at its first row",
+            )
+        return self.order.indices(q)
+
+    def rows(self, q: int) -> int:
+        return self.order.rows(q)
+
+    def read(self, indices: Indices) -> dict[str, Array]:
+        return {name: reader.read(indices) for name, reader in self.readers.items()}
+
+    @property
+    def fitted(self) -> dict[str, Any]:
+        """What the data told each field, for the manifest."""
+        return {name: dict(reader.fitted) for name, reader in self.readers.items() if reader.fitted}
+
+
+def open_loader(
+    name: str,
+    fields: Mapping[str, Source],
+    *,
+    batch: int,
+    order: OrderName,
+    seed: int,
+    index_file: str | None = None,
+    wrap: bool = False,
+    base: Path | None = None,
+    opened: dict[Source, Reader] | None = None,
+) -> OpenLoader:
+    """Opens a loader's sources; `opened` shares what loaders of one run have in common.
+
+    `E-LOAD-008`: fields of different lengths. `E-LOAD-009`: an index file that does not fit.
+    """
+    cache = {} if opened is None else opened
+    readers = {}
+    for field, source in fields.items():
+        if source not in cache:
+            cache[source] = open_source(source, base)
+        readers[field] = cache[source]
+    count = _common_count(name, readers)
+    key = order_key(seed, name)
+    match order:
+        case "sequential":
+            return OpenLoader(name, readers, count, Sequential(count, batch), None)
+        case "shuffle":
+            return OpenLoader(name, readers, count, Shuffle(count, batch, key), None)
+        case "random":
+            return OpenLoader(name, readers, count, Random(count, batch, key), None)
+        case "index-file":
+            table = read_index_file(str(index_file), batch, count, base)
+            return OpenLoader(name, readers, count, Listed(table), None if wrap else len(table))
+
+
+def read_index_file(path: str, batch: int, count: int, base: Path | None) -> Indices:
+    """The rows of an index file, i64[batches, width <= batch], checked; `E-LOAD-009` where it does not
+    fit.
+    """
+    source = Npy(path)
+    header = array_header(source, base)
+    if len(header.shape) != 2 or header.dtype not in ("i32", "i64") or not 0 < header.shape[1] <= batch:
+        raise _bad_index(
+            path, f"i32 or i64, [batches, up to {batch}]", f"{header.dtype} {list(header.shape)}"
+        )
+    table = np.asarray(read_array(source, base)).astype(np.int64)
+    filled = table >= 0
+    gap = ~filled[:, :-1] & filled[:, 1:]
+    for wrong, expected in (
+        (table >= count, f"records below {count}"),
+        (table < -1, "records from 0, or -1"),
+        (~filled[:, :1], "a record first in each row"),
+        (gap, "-1 only at the end of a row"),
+    ):
+        if wrong.any():
+            row, column = (int(i) for i in np.argwhere(wrong)[0])
+            raise _bad_index(path, expected, f"{table[row, column]} in row {row}, column {column}")
+    return table
+
+
+def _bad_index(path: str, expected: str, actual: str) -> SxError:
+    return error("E-LOAD-009", f"{path} does not fit this loader", expected=expected, actual=actual)
+
+
+def _common_count(name: str, readers: Mapping[str, Reader]) -> int:
+    counts = {field: reader.count for field, reader in readers.items()}
+    if len(set(counts.values())) != 1:
+        lengths = ", ".join(f"{field} {count}" for field, count in counts.items())
+        raise error(
+            "E-LOAD-008",
+            f"the fields of {name} have different numbers of records",
+            expected="one number",
+            actual=lengths,
+        )
+    return next(iter(counts.values()))
