@@ -1,4 +1,4 @@
-"""How long `check` and `--help` take as whole processes: the median of nine, warm, against promised bounds."""
+"""How long `check` and `--help` take as whole processes: the median of nine against the promised bounds."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Events:
 
 
 def run(file: Path, out: Path, *arguments: str) -> Events:
-    """`sexpgpu run FILE --out OUT …` in its own process. A failing run raises; its diagnostics are on stderr."""
+    """`sexpgpu run FILE --out OUT …` in its own process. A failing run raises."""
     command = [sys.executable, "-m", "sexpgpu", "run", str(file), "--out", str(out), "--quiet", *arguments]
     subprocess.run(command, check=True)
     lines = (out / "events.jsonl").read_text(encoding="utf-8").splitlines()

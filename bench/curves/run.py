@@ -1,7 +1,7 @@
 """`make curves`: trains from published weights and order with the product, compares with what was published.
 
-Each experiment starts from weights and data order that `starts` rebuilds from seeds, is run by the command line
-like any other, and is judged by the events it wrote. Left behind: `bench/curves/out/` with `results.json`.
+Each experiment starts from weights and data order that `starts` rebuilds from seeds, is run by the command
+line like any other, and is judged by the events it wrote. It leaves `bench/curves/out/results.json`.
 """
 
 from __future__ import annotations
