@@ -1,7 +1,8 @@
 """Where the published runs started: weights and data order, rebuilt from their seeds with NumPy alone.
 
 Weights are named by the paths of the model in the `.sx` file, matrices stored (out, in). Orders are record
-numbers of the loader, one row a batch; a short one ends in −1. `python -m bench.curves.starts DIR` writes all.
+numbers of the loader, one row a batch; a short one ends in −1. `python -m bench.curves.starts DIR` writes all
+of them.
 """
 
 from __future__ import annotations
