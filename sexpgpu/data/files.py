@@ -32,6 +32,20 @@ def bad_file(path: Path, what: str, reason: str) -> SxError:
     return error("E-LOAD-003", f"{path} cannot be read as {what}", expected=what, actual=reason)
 
 
+def require(path: Path) -> None:
+    """`E-LOAD-001` unless there is something at `path`."""
+    if not exists(path):
+        raise _missing(path)
+
+
+def _missing(path: Path) -> SxError:
+    return error(
+        "E-LOAD-001",
+        f"there is no file {path}",
+        help="a path in an experiment file counts from that file's folder",
+    )
+
+
 @contextmanager
 def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
     """The file's bytes as a stream, decompressed when its name ends in `.gz`.
@@ -47,11 +61,7 @@ def opened(path: Path, what: str) -> Iterator[IO[bytes]]:
             with path.open("rb") as stream:
                 yield stream
     except FileNotFoundError:
-        raise error(
-            "E-LOAD-001",
-            f"there is no file {path}",
-            help="a path in a file counts from that file's folder",
-        ) from None
+        raise _missing(path) from None
     except IsADirectoryError:
         raise error("E-LOAD-002", f"{path} is a folder", expected=what, actual="a folder") from None
     except (EOFError, zlib.error) as fault:

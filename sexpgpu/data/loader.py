@@ -86,13 +86,17 @@ def open_loader(
         case "random":
             return OpenLoader(name, readers, count, Random(count, batch, key), None)
         case "index-file":
-            table = read_index_file(str(index_file), batch, count, base)
-            return OpenLoader(name, readers, count, Listed(table), None if wrap else len(table))
+            table = read_index_file(str(index_file), batch, readers, base)
+            listed = Listed(table, -(-count // batch))
+            return OpenLoader(name, readers, count, listed, None if wrap else len(table))
 
 
-def read_index_file(path: str, batch: int, count: int, base: Path | None) -> Indices:
-    """The rows of an index file, i64[batches, width <= batch], checked; `E-LOAD-009` where it does not
+def read_index_file(path: str, batch: int, readers: Mapping[str, Reader], base: Path | None) -> Indices:
+    """The record numbers of an index file, i64[rows, width <= batch], checked; `E-LOAD-009` where it does not
     fit.
+
+    The file counts in the uncut sources (a window by the item that it starts at), so that an order written
+    elsewhere holds whatever the cuts are.
     """
     source = Npy(path)
     header = array_header(source, base)
@@ -100,18 +104,23 @@ def read_index_file(path: str, batch: int, count: int, base: Path | None) -> Ind
         raise _bad_index(
             path, f"i32 or i64, [batches, up to {batch}]", f"{header.dtype} {list(header.shape)}"
         )
-    table = np.asarray(read_array(source, base)).astype(np.int64)
-    filled = table >= 0
-    gap = ~filled[:, :-1] & filled[:, 1:]
+    places = {reader.place for reader in readers.values()}
+    if len(places) != 1:
+        raise _bad_index(path, "fields cut alike", f"{len(places)} different cuts")
+    (first, apart) = places.pop()
+    count = min(reader.count for reader in readers.values())
+    stored = np.asarray(read_array(source, base)).astype(np.int64)
+    filled = stored != -1
+    table = np.where(filled, (stored - first) // apart, -1)
     for wrong, expected in (
-        (table >= count, f"records below {count}"),
-        (table < -1, "records from 0, or -1"),
+        (filled & ((stored < first) | (table >= count)), f"from {first} to {first + (count - 1) * apart}"),
+        (filled & ((stored - first) % apart != 0), f"{first} plus a multiple of {apart}"),
         (~filled[:, :1], "a record first in each row"),
-        (gap, "-1 only at the end of a row"),
+        (~filled[:, :-1] & filled[:, 1:], "-1 only at the end of a row"),
     ):
         if wrong.any():
             row, column = (int(i) for i in np.argwhere(wrong)[0])
-            raise _bad_index(path, expected, f"{table[row, column]} in row {row}, column {column}")
+            raise _bad_index(path, expected, f"{stored[row, column]} in row {row}, column {column}")
     return table
 
 

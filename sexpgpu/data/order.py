@@ -95,15 +95,13 @@ class Random:
 
 @frozen(eq=False)
 class Listed:
-    """The rows of an index file, `table` i64[batches, batch]; -1 ends a short row. A pass is the whole
-    file.
+    """The rows of an index file, `table` i64[rows, width] of record numbers, -1 behind a short row's last.
+
+    A pass is as many rows as would hold the records once, whatever the file lists.
     """
 
     table: Indices
-
-    @property
-    def epoch_batches(self) -> int:
-        return len(self.table)
+    epoch_batches: int
 
     def rows(self, q: int) -> int:
         return int((self.table[q % len(self.table)] >= 0).sum())

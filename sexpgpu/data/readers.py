@@ -4,7 +4,7 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sexpgpu.data.arrays import NUMPY_DTYPE, Array, array_header, read_array
 from sexpgpu.data.facts import bounds, context_lines, record_type, window_count
+from sexpgpu.data.files import locate, require
 from sexpgpu.data.source import (
     Chars,
     Contexts,
@@ -32,26 +33,29 @@ from sexpgpu.data.source import (
     Window,
     kind,
 )
+from sexpgpu.data.statistics import moments, value_range
 from sexpgpu.data.table import column_places, numbers, read_table
 from sexpgpu.data.text import line_contexts, padded_lines, read_characters, read_lines
 from sexpgpu.diag import error
 from sexpgpu.tensortype import TensorType
 
 Indices = NDArray[np.int64]
-_CHUNK = 1 << 22  # elements read at once while statistics are fitted
 
 
 class Reader(Protocol):
     """An open source. `read` gives the records of those numbers, [n, ...], each of `type`.
 
-    `fitted` is what opening it learned from the data (an alphabet, the statistics of a normalization), as
-    JSON values, for the manifest.
+    `place` tells where record 0 lies in the uncut source and how far apart records lie there. `fitted` is
+    what opening it learned from the data (an alphabet, the statistics of a normalization), as JSON values,
+    for the manifest.
     """
 
     @property
     def type(self) -> TensorType: ...
     @property
     def count(self) -> int: ...
+    @property
+    def place(self) -> tuple[int, int]: ...
     @property
     def fitted(self) -> Mapping[str, Any]: ...
     def read(self, indices: Indices) -> Array: ...
@@ -64,6 +68,7 @@ class ArrayReader:
     data: Array
     type: TensorType
     fitted: Mapping[str, Any] = field(factory=dict)
+    place: tuple[int, int] = (0, 1)
 
     @property
     def count(self) -> int:
@@ -86,6 +91,11 @@ class CutReader:
         return self.inner.type
 
     @property
+    def place(self) -> tuple[int, int]:
+        first, apart = self.inner.place
+        return first + self.start * apart, apart
+
+    @property
     def fitted(self) -> Mapping[str, Any]:
         return self.inner.fitted
 
@@ -105,6 +115,11 @@ class WindowReader:
     stride: int
     type: TensorType
     starts: Indices | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        first, apart = self.items.place
+        return (first, apart * self.stride) if self.starts is None else (0, 1)
 
     @property
     def fitted(self) -> Mapping[str, Any]:
@@ -130,6 +145,10 @@ class AffineReader:
     def count(self) -> int:
         return self.inner.count
 
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.inner.place
+
     def read(self, indices: Indices) -> Array:
         values = (self.inner.read(indices).astype(np.float64) - self.shift) / self.divisor
         return values.astype(NUMPY_DTYPE[self.type.dtype])
@@ -150,6 +169,10 @@ class ScaleReader:
     @property
     def fitted(self) -> Mapping[str, Any]:
         return self.inner.fitted
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.inner.place
 
     def read(self, indices: Indices) -> Array:
         values = self.inner.read(indices).astype(np.float64) * self.factor
@@ -186,6 +209,7 @@ def _cut(reader: Reader, source: Source) -> Reader:
 
 
 def _open_leaf(source: Leaf, base: Path | None) -> Reader:
+    require(locate(source.path, base))
     type = record_type(source, base)
     match source:
         case Chars():
@@ -262,29 +286,9 @@ def _normalized(source: Normalize, inner: Reader, type: TensorType, base: Path |
             expected=str(inner.type),
             actual=str(over.type),
         )
-    shift, divisor = _range(over) if source.kind == "minmax" else _moments(over)
+    shift, divisor = value_range(over) if source.kind == "minmax" else moments(over)
     names = ("min", "range") if source.kind == "minmax" else ("mean", "deviation")
     statistics = dict(zip(names, (shift.tolist(), divisor.tolist()), strict=True))
     # Where all records agree the quotient has no meaning: an infinite divisor makes it 0.
     divisor = np.where(divisor > 0, divisor, np.inf)
     return AffineReader(inner, shift, divisor, type, {**inner.fitted, source.kind: statistics})
-
-
-def _chunks(reader: Reader) -> Iterator[Array]:
-    step = max(1, _CHUNK // max(1, reader.type.size))
-    for start in range(0, reader.count, step):
-        numbers = np.arange(start, min(start + step, reader.count))
-        yield reader.read(numbers).astype(np.float64)
-
-
-def _range(reader: Reader) -> tuple[Array, Array]:
-    lows, highs = zip(*((chunk.min(axis=0), chunk.max(axis=0)) for chunk in _chunks(reader)), strict=True)
-    low, high = np.min(lows, axis=0), np.max(highs, axis=0)
-    return np.asarray(low), np.asarray(high - low)
-
-
-def _moments(reader: Reader) -> tuple[Array, Array]:
-    # Two passes: the squares are taken of differences from the mean, so nothing cancels.
-    mean = np.asarray(sum(chunk.sum(axis=0) for chunk in _chunks(reader)) / reader.count)
-    squares = sum(np.square(chunk - mean).sum(axis=0) for chunk in _chunks(reader))
-    return mean, np.asarray(np.sqrt(squares / reader.count))
