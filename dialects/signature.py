@@ -8,12 +8,13 @@ The role is the attribute's name and the value is the name under which the loop 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any, cast, get_args
 
 from mlir import ir
 
-from sexpgpu.dialects.context import from_mlir
+from sexpgpu.dialects.attributes import from_mlir
 from sexpgpu.experiment import Graph, Input, InputRole, Output, OutputRole, Reduction
 from sexpgpu.tensortype import TensorType
 
@@ -107,4 +108,6 @@ def read_graph(func: Any) -> Graph:
     symbol = ir.StringAttr(func.attributes["sym_name"]).value
     name = ir.StringAttr(func.attributes["sx.graph"]).value if "sx.graph" in func.attributes else symbol
     rows = ir.IntegerAttr(func.attributes["sx.rows"]).value if "sx.rows" in func.attributes else None
-    return Graph(name, symbol, tuple(read_inputs(func)), tuple(read_outputs(func)), rows)
+    text = ir.StringAttr(func.attributes["sx.counters"]).value if "sx.counters" in func.attributes else "{}"
+    counters = tuple(json.loads(text).items())
+    return Graph(name, symbol, tuple(read_inputs(func)), tuple(read_outputs(func)), rows, counters)

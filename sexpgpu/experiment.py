@@ -30,6 +30,7 @@ class Input:
     role: InputRole
     name: str
     type: TensorType
+    frozen: bool = False  # a `param` that is not trained
 
 
 @frozen
@@ -56,6 +57,7 @@ CONTEXT: dict[str, str] = {
     "microbatch": "i32",  # index within the step
     "trip": "i32",
     "progress": "float",  # step / steps
+    "share": "float",  # records of this microbatch / records of the step
     "grad-norm": "float",  # global norm before clipping
     "loss": "float",  # train/loss of the step
 }

@@ -1,0 +1,254 @@
+"""simplify: the same values from fewer operations.
+
+    %a = sx.mul %x, 1.0         =>  %x
+    %b = sx.exp %x  (twice)     =>  one sx.exp
+    %c = sx.reshape (reshape x) =>  sx.reshape x
+    %d = sx.add 2.0, 3.0        =>  sx.constant 5.0
+
+One forward sweep applies the rule table, folds constants and merges equal operations; one backward sweep removes what
+nobody uses. Every rule keeps the value bit for bit, but for the sign of a zero that `x + 0` would clear and for
+NaN payloads. Constants over 4 KiB are never made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from mlir import ir
+
+from sexpgpu.dialects.bf16 import round_bf16
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.opdef import Constant, Dense, Move, OpDef, Random
+from sexpgpu.dialects.ops import OPS
+from sexpgpu.dialects.read import attrs_of, op_name
+from sexpgpu.dialects.signature import type_of
+from sexpgpu.passes.base import Pass, functions
+
+FOLD_LIMIT = 4096
+"""Bytes of the largest constant that folding may make."""
+
+
+@dataclass(frozen=True)
+class Simplify(Pass):
+    """Identities, constant folding, common subexpressions and dead code, in every function."""
+
+    name: ClassVar[str] = "simplify"
+
+    def run(self, module: Any, context: Context) -> None:
+        for func in functions(module):
+            block = func.regions[0].blocks[0]
+            _forward(block, context)
+            _remove_dead(block)
+
+
+class Site:
+    """An operation being looked at: its record, operands and attributes, and what is known of the operands."""
+
+    def __init__(self, op: Any, builder: Builder, known: dict[Any, Dense], made: dict[Any, Site]) -> None:
+        self.op = op
+        self.builder = builder
+        self.name = op_name(op)
+        self.record: OpDef = OPS[self.name]
+        self.attrs = attrs_of(op)
+        self.operands = list(op.operands)
+        self._known = known
+        self._made = made
+
+    def known(self, i: int) -> Dense | None:
+        """The constant that operand i is, if it is one."""
+        return self._known.get(self.operands[i])
+
+    def splat(self, i: int) -> float | None:
+        """The number that fills operand i, where it is a constant with one."""
+        dense = self.known(i)
+        return float(dense.data) if dense is not None and dense.is_splat else None  # type: ignore[arg-type]
+
+    def maker(self, i: int, name: str) -> Site | None:
+        """The operation that made operand i, if it is a `name`."""
+        found = self._made.get(self.operands[i])
+        return found if found is not None and found.name == name else None
+
+    def val(self, value: Any) -> Val:
+        return Val(self.builder, value, type_of(value))
+
+    @property
+    def result_type(self) -> Any:
+        return type_of(self.op.results[0])
+
+
+Rule = Callable[[Site], Any]
+"""A rule gives the value that replaces the operation's result, or None where it does not match."""
+
+
+def _neutral(number: float, *, either_side: bool) -> Rule:
+    """x op number => x, and number op x => x where the operation commutes."""
+
+    def rule(site: Site) -> Any:
+        if site.splat(1) == number:
+            return site.operands[0]
+        if either_side and site.splat(0) == number:
+            return site.operands[1]
+        return None
+
+    return rule
+
+
+def _unchanged(site: Site) -> Any:
+    """A movement or a cast to the type that the operand has => the operand."""
+    same = type_of(site.operands[0]) == site.result_type
+    return site.operands[0] if same else None
+
+
+def _identity_order(site: Site) -> Any:
+    """transpose by (0 1 2 ...) => the operand."""
+    perm = site.attrs["perm"]
+    return site.operands[0] if tuple(perm) == tuple(range(len(perm))) else None
+
+
+def _twice(name: str) -> Rule:
+    """op(op(x)) => x for an operation that undoes itself."""
+
+    def rule(site: Site) -> Any:
+        inner = site.maker(0, name)
+        return inner.operands[0] if inner is not None and inner.attrs == site.attrs else None
+
+    return rule
+
+
+def _merge_shapes(name: str) -> Rule:
+    """reshape(reshape(x)) => reshape(x), broadcast(broadcast(x)) => broadcast(x)."""
+
+    def rule(site: Site) -> Any:
+        inner = site.maker(0, name)
+        if inner is None:
+            return None
+        return site.builder(name, site.val(inner.operands[0]), shape=site.attrs["shape"]).value
+
+    return rule
+
+
+def _merge_orders(site: Site) -> Any:
+    """transpose(transpose(x)) => transpose(x) in the composed order."""
+    inner = site.maker(0, "transpose")
+    if inner is None:
+        return None
+    perm = tuple(inner.attrs["perm"][p] for p in site.attrs["perm"])
+    return site.builder("transpose", site.val(inner.operands[0]), perm=perm).value
+
+
+def _no_axes(site: Site) -> Any:
+    """A reduction over no axes => the operand."""
+    return site.operands[0] if not site.attrs["axes"] and type_of(site.operands[0]) == site.result_type else None
+
+
+def _power_of_two_divisor(site: Site) -> Any:
+    """x / 2^k => x * 2^-k: exact, and a product is cheaper."""
+    by = site.splat(1)
+    if by is None or by == 0 or not np.isfinite(by) or abs(np.frexp(by)[0]) != 0.5 or not 1e-30 < abs(by) < 1e30:
+        return None
+    x = site.val(site.operands[0])
+    return (x * (1.0 / by)).value
+
+
+def _constant_test(site: Site) -> Any:
+    """where(true, x, y) => x, where(false, x, y) => y."""
+    test = site.splat(0)
+    return None if test is None else site.operands[1 if test else 2]
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "add": (_neutral(0.0, either_side=True),),
+    "sub": (_neutral(0.0, either_side=False),),
+    "mul": (_neutral(1.0, either_side=True),),
+    "div": (_neutral(1.0, either_side=False), _power_of_two_divisor),
+    "pow": (_neutral(1.0, either_side=False),),
+    "neg": (_twice("neg"),),
+    "logical_not": (_twice("logical_not"),),
+    "flip": (_twice("flip"),),
+    "cast": (_unchanged,),
+    "reshape": (_unchanged, _merge_shapes("reshape")),
+    "broadcast": (_unchanged, _merge_shapes("broadcast")),
+    "transpose": (_identity_order, _merge_orders),
+    "slice": (_unchanged,),
+    "pad": (_unchanged,),
+    "sum": (_no_axes,),
+    "amax": (_no_axes,),
+    "amin": (_no_axes,),
+    "where": (_constant_test,),
+}
+
+
+def _forward(block: Any, context: Context) -> None:
+    known: dict[Any, Dense] = {}
+    made: dict[Any, Site] = {}
+    seen: dict[Any, Any] = {}
+    pending = [op.operation for op in block.operations][:-1]
+    pending.reverse()
+    while pending:
+        op = pending.pop()
+        site = Site(op, Builder(context, ir.InsertionPoint(op), op.location), known, made)
+        value = _rewrite(site)
+        if value is not None:
+            op.results[0].replace_all_uses_with(value)
+            op.erase()
+            pending += reversed(_unseen(value, made))
+            continue
+        key = (site.name, tuple(site.operands), tuple(op.attributes[a.name] for a in site.record.attrs))
+        if key in seen:
+            for old, new in zip(op.results, seen[key].results, strict=True):
+                old.replace_all_uses_with(new)
+            op.erase()
+            continue
+        seen[key] = op
+        if isinstance(site.record.kind, Constant) and "value" in site.attrs:
+            known[op.results[0]] = site.attrs["value"]
+        for result in op.results:
+            made[result] = site
+
+
+def _rewrite(site: Site) -> Any:
+    for rule in RULES.get(site.name, ()):
+        value = rule(site)
+        if value is not None:
+            return value
+    return _fold(site)
+
+
+def _fold(site: Site) -> Any:
+    """An operation on constants => its value, where that is small; a splat that moves stays a splat."""
+    constants = [site.known(i) for i in range(len(site.operands))]
+    kind = site.record.kind
+    if not constants or site.record.results != 1 or isinstance(kind, Constant | Random):
+        return None
+    if any(c is None for c in constants):
+        return None
+    result = site.result_type
+    first = constants[0]
+    if isinstance(kind, Move) and len(constants) == 1 and first is not None and first.is_splat and site.name != "pad":
+        return site.builder.constant(first.data, result).value
+    if result.nbytes > FOLD_LIMIT or result.size == 0:
+        return None
+    with np.errstate(all="ignore"):
+        array = site.record.numpy(*(c.array() for c in constants if c is not None), **site.attrs)
+    if result.dtype == "bf16":
+        array = round_bf16(array)
+    same = array.size and (array == array.flat[0]).all()
+    return site.builder.constant(array.flat[0].item() if same else np.array(array), result).value
+
+
+def _unseen(value: Any, made: dict[Any, Site]) -> list[Any]:
+    """Operations a rule has just made for `value`, operands first."""
+    if value in made or not isinstance(value, ir.OpResult):
+        return []
+    op = value.owner
+    return [before for v in op.operands for before in _unseen(v, made)] + [op]
+
+
+def _remove_dead(block: Any) -> None:
+    for op in reversed([op.operation for op in block.operations][:-1]):
+        if all(next(iter(result.uses), None) is None for result in op.results):
+            op.erase()

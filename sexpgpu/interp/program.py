@@ -1,0 +1,209 @@
+"""A function of the module as a list of NumPy calls over numbered slots.
+
+`load` walks the function once; running it never touches MLIR. A value's array is dropped after its last use, and its
+memory goes to later values of the call: what an operation writes into is chosen when it runs, from what has been
+freed, so the peak is the graph's live set and large pages are touched once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from sexpgpu.dialects.bf16 import round_bf16
+from sexpgpu.dialects.opdef import Array, Constant, Contract, Dense, Move, OpDef, Pointwise, Row, numpy_dtype
+from sexpgpu.dialects.ops import OPS
+from sexpgpu.dialects.read import attrs_of, op_name
+from sexpgpu.dialects.signature import read_graph, type_of
+from sexpgpu.experiment import Graph
+from sexpgpu.tensortype import TensorType
+
+POOLED_BYTES = 16 * 1024
+"""Arrays below this size are left to NumPy's own allocator."""
+
+
+@frozen
+class Instruction:
+    """One operation: `run(*slots[ins])` gives the values of `outs`; slots in `dead` are not read again.
+
+    `recycled` are the slots of `dead` whose memory this function owns and nothing else shares. `out` is the type of a
+    result that may be written into recycled memory; `in_place` the operand whose memory it may take over.
+    """
+
+    op: str
+    run: Callable[..., Any]
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    dead: tuple[int, ...]
+    recycled: tuple[int, ...]
+    out: TensorType | None
+    in_place: int | None
+    rounds: bool  # the result is bf16, whose values are rounded where they are made
+
+
+class Program:
+    """A callable graph: `program(arrays)` takes the inputs of `spec` in order and gives its outputs in order.
+
+    Arrays are of exactly the declared shapes and NumPy dtypes; bf16 is float32 holding rounded values. Inputs are
+    never written to; an output may be an input or share memory with one.
+    """
+
+    def __init__(
+        self,
+        spec: Graph,
+        instructions: Sequence[Instruction],
+        constants: dict[int, Array],
+        results: Sequence[int],
+        slots: int,
+    ) -> None:
+        self.spec = spec
+        self.instructions = tuple(instructions)
+        self.constants = constants
+        self.results = tuple(results)
+        self.slots = slots
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        slots: list[Any] = [None] * self.slots
+        slots[: len(inputs)] = inputs
+        for slot, array in self.constants.items():
+            slots[slot] = array
+        free: dict[tuple[int, Any], list[Array]] = {}
+        with np.errstate(all="ignore"):
+            for step in self.instructions:
+                ins = [slots[i] for i in step.ins]
+                if step.out is None:
+                    value = step.run(*ins)
+                else:
+                    value = step.run(*ins, out=_memory(step, slots, free))
+                if step.rounds:
+                    value = round_bf16(value)
+                if len(step.outs) == 1:
+                    slots[step.outs[0]] = value
+                else:
+                    for slot, part in zip(step.outs, value, strict=True):
+                        slots[slot] = part
+                for slot in step.recycled:
+                    array = slots[slot]
+                    if array is not None and array is not value and array.nbytes >= POOLED_BYTES:
+                        free.setdefault((array.nbytes, array.dtype), []).append(array)
+                for slot in step.dead:
+                    slots[slot] = None
+        return [slots[i] for i in self.results]
+
+
+def _memory(step: Instruction, slots: list[Any], free: dict[tuple[int, Any], list[Array]]) -> Array | None:
+    """Where the result of `step` may be written: a dying operand, else recycled memory, else nowhere yet."""
+    wanted = step.out
+    assert wanted is not None
+    if step.in_place is not None:
+        taken: Array = slots[step.in_place]
+        slots[step.in_place] = None
+        return taken
+    dtype = numpy_dtype(wanted.dtype)
+    stock = free.get((wanted.size * dtype.itemsize, dtype))
+    return stock.pop().reshape(wanted.shape) if stock else None
+
+
+def load(func: Any) -> Program:
+    """The program of a `func.func` whose body is `sx` operations."""
+    block = func.regions[0].blocks[0]
+    numbers: dict[Any, int] = {argument: i for i, argument in enumerate(block.arguments)}
+    operations = [op.operation for op in block.operations]
+    terminator = operations.pop()
+    constants: dict[int, Array] = {}
+    shares = list(range(len(numbers)))  # the slot whose memory a slot's value lives in
+    steps: list[tuple[Any, OpDef, dict[str, Any], tuple[int, ...], tuple[int, ...]]] = []
+    for op in operations:
+        record, attrs = OPS[op_name(op)], attrs_of(op)
+        ins = tuple(numbers[v] for v in op.operands)
+        outs = tuple(range(len(numbers), len(numbers) + len(op.results)))
+        for slot, result in zip(outs, op.results, strict=True):
+            numbers[result] = slot
+            viewing = isinstance(record.kind, Move) and record.kind.views and ins
+            shares.append(shares[ins[0]] if viewing else slot)
+        if isinstance(record.kind, Constant) and not ins:
+            constants[outs[0]] = _constant(record, attrs)
+        else:
+            steps.append((op, record, attrs, ins, outs))
+    results = [numbers[v] for v in terminator.operands]
+    given = len(block.arguments)
+    owned = {outs[0] for op, record, _, _, outs in steps if len(outs) == 1 and _owns(record, op)}
+    dying = _last_uses([(ins, outs) for _, _, _, ins, outs in steps], shares, results)
+    instructions = []
+    for index, (op, record, attrs, ins, outs) in enumerate(steps):
+        dead, released = dying[index]
+        recycled = tuple(s for s in released if s in owned and s >= given)
+        type = type_of(op.results[0])
+        pooled = isinstance(record.kind, Pointwise | Contract | Row) and len(outs) == 1
+        pooled = pooled and _bytes(type) >= POOLED_BYTES and type.size > 0
+        in_place = None
+        if pooled and record.inplace:
+            in_place = next((s for s in ins if s in recycled and _alone(s, ins, shares, type, op)), None)
+        instructions.append(
+            Instruction(
+                record.name,
+                partial(record.numpy, **attrs) if attrs else record.numpy,
+                ins,
+                outs,
+                dead,
+                tuple(s for s in recycled if s != in_place),
+                type if pooled else None,
+                in_place,
+                type.dtype == "bf16" and not isinstance(record.kind, Move),
+            )
+        )
+    return Program(read_graph(func), instructions, constants, results, len(numbers))
+
+
+def _bytes(type: TensorType) -> int:
+    return type.size * numpy_dtype(type.dtype).itemsize
+
+
+def _constant(record: OpDef, attrs: dict[str, Any]) -> Array:
+    value = attrs.get("value")
+    array: Array = value.array() if isinstance(value, Dense) else record.numpy(**attrs)
+    return array
+
+
+def _owns(record: OpDef, op: Any) -> bool:
+    """Whether the result's memory is surely its own: an operation that cannot write in place may pass an operand on."""
+    if not isinstance(record.kind, Pointwise | Contract | Row):
+        return False
+    own = numpy_dtype(type_of(op.results[0]).dtype)
+    return record.inplace or all(numpy_dtype(type_of(v).dtype) != own for v in op.operands) or not isinstance(
+        record.kind, Pointwise
+    )
+
+
+def _alone(slot: int, ins: tuple[int, ...], shares: list[int], type: TensorType, op: Any) -> bool:
+    """Whether operand `slot` has the result's type and no other operand looks into its memory."""
+    sharing = [s for s in ins if shares[s] == slot]
+    return sharing == [slot] and type_of(op.operands[ins.index(slot)]) == type
+
+
+def _last_uses(
+    steps: list[tuple[tuple[int, ...], tuple[int, ...]]], shares: list[int], results: list[int]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """For each step the slots not read after it, and the owners of memory that nothing reads after it."""
+    kept = set(results)
+    kept_owners = {shares[s] for s in results}
+    last: dict[int, int] = {}
+    last_owner: dict[int, int] = {}
+    for index, (ins, outs) in enumerate(steps):
+        for slot in (*ins, *outs):
+            last[slot] = index
+            last_owner[shares[slot]] = index
+    dead: list[list[int]] = [[] for _ in steps]
+    released: list[list[int]] = [[] for _ in steps]
+    for slot, index in last.items():
+        if slot not in kept and slot != shares[slot]:
+            dead[index].append(slot)
+    for owner, index in last_owner.items():
+        if owner not in kept_owners:
+            released[index].append(owner)
+            dead[index].append(owner)
+    return [(tuple(d), tuple(r)) for d, r in zip(dead, released, strict=True)]

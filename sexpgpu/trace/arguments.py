@@ -1,0 +1,119 @@
+"""Ordinary arguments of tensor functions: axes, sizes, shapes, dtypes, flags, names."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from sexpgpu.diag import error, nearest
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.forms import NIL, Cons, Symbol
+from sexpgpu.tensortype import DTYPES, DType
+
+
+def integer(what: str, value: Any, role: str) -> int:
+    """A Lisp integer (E-ARG-010 for anything else)."""
+    if type(value) is int:
+        return value
+    raise error("E-ARG-010", f"`{what}`: {role} must be an integer", actual=show(value))
+
+
+def real(what: str, value: Any, role: str) -> float:
+    """A Lisp number as a float."""
+    from fractions import Fraction
+
+    if isinstance(value, int | float | Fraction):
+        return float(value)
+    raise error("E-ARG-010", f"`{what}`: {role} must be a number", actual=show(value))
+
+
+def items(what: str, value: Any, role: str) -> list[Any]:
+    """The elements of a Lisp list or vector."""
+    if value is NIL:
+        return []
+    if isinstance(value, Cons):
+        return list(value)
+    if isinstance(value, list):
+        return value
+    raise error("E-ARG-010", f"`{what}`: {role} must be a list", actual=show(value))
+
+
+def integers(what: str, value: Any, role: str) -> tuple[int, ...]:
+    """A list of integers, or one integer as a list of one."""
+    if type(value) is int:
+        return (value,)
+    return tuple(integer(what, item, f"each element of {role}") for item in items(what, value, role))
+
+
+def shape(what: str, value: Any) -> tuple[int, ...]:
+    """A shape: a list of sizes, or one size; E-VALUE-010 for a negative one."""
+    sizes = integers(what, value, "the shape")
+    if any(size < 0 for size in sizes):
+        raise error("E-VALUE-010", f"`{what}`: a size cannot be negative", actual=show(value))
+    return sizes
+
+
+def axis(what: str, value: Any, rank: int) -> int:
+    """An axis counted from the front, given from either end (E-SHAPE-002 when there is none such)."""
+    number = integer(what, value, "the axis")
+    if not -rank <= number < rank:
+        raise error(
+            "E-SHAPE-002",
+            f"`{what}`: there is no axis {number} in a tensor of rank {rank}",
+            expected=f"{-rank} to {rank - 1}" if rank else "no axis: the tensor is a scalar",
+            actual=str(number),
+        )
+    return number % rank
+
+
+def axes(what: str, value: Any, rank: int) -> tuple[int, ...]:
+    """Axes for a reduction: nil means all, an integer one, a list several; each once."""
+    if value is NIL:
+        return tuple(range(rank))
+    found = tuple(sorted(axis(what, a, rank) for a in integers(what, value, "the axis")))
+    if len(set(found)) != len(found):
+        raise error("E-SHAPE-002", f"`{what}`: an axis is named twice", actual=show(value))
+    return found
+
+
+def dtype(what: str, value: Any, float_type: DType) -> DType:
+    """A dtype keyword; `:float` is the run's float type (E-DTYPE-003 for an unknown one)."""
+    name = value.name if isinstance(value, Symbol) else value
+    if name == "float":
+        return float_type
+    if name in DTYPES:
+        return cast(DType, name)
+    near = nearest(str(name), [*DTYPES, "float"])
+    raise error(
+        "E-DTYPE-003",
+        f"`{what}`: {show(value)} is no dtype",
+        expected=" ".join(f":{d}" for d in (*DTYPES, "float")),
+        help=f":{near}" if near else None,
+    )
+
+
+def flag(value: Any) -> bool:
+    """A Lisp truth value."""
+    return value is not NIL
+
+
+def name(what: str, value: Any) -> str:
+    """A name: a symbol, a keyword or a string."""
+    if isinstance(value, Symbol) and value is not NIL:
+        return value.name
+    if isinstance(value, str):
+        return value
+    raise error("E-ARG-010", f"`{what}`: the name must be a symbol or a string", actual=show(value))
+
+
+def choice(what: str, value: Any, role: str, choices: tuple[str, ...]) -> str:
+    """One of a set of keywords (E-ARG-011 with the nearest for any other)."""
+    given = value.name if isinstance(value, Symbol) else value
+    if given in choices:
+        return cast(str, given)
+    near = nearest(str(given), choices)
+    raise error(
+        "E-ARG-011",
+        f"`{what}`: {role} cannot be {show(value)}",
+        expected=" ".join(f":{c}" for c in choices),
+        help=f":{near}" if near else None,
+    )

@@ -1,0 +1,206 @@
+"""From the values an evaluated file leaves behind to traced graphs and the experiment record.
+
+Looks the contract names up, names the model's parameters, traces every graph the run needs into one module and
+describes the rest as data. Independent faults are all reported; what depends on a failed part is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+
+from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError
+from sexpgpu.dialects.context import Context
+from sexpgpu.experiment import Evaluation, Group, Loader, LoaderField, RunConfig, State, Update
+from sexpgpu.experiment import Buffer as BufferRecord
+from sexpgpu.experiment import Parameter as ParameterRecord
+from sexpgpu.lang.session import Session
+from sexpgpu.tensortype import TensorType
+from sexpgpu.trace.contract import Contract, look_up
+from sexpgpu.trace.declarations import Declarations, EvaluationValue, LoaderValue
+from sexpgpu.trace.graph import Tracer
+from sexpgpu.trace.graphs import trace_evaluation, trace_init, trace_train, trace_update, trace_view
+from sexpgpu.trace.models import Buffer, Parameter, buffers_of, name_tree, parameters_of, settle
+from sexpgpu.trace.optimizers import AssignedGroup, assign_groups
+
+
+@define
+class Traced:
+    """The module of an experiment and its records, all but the signatures that later passes complete."""
+
+    tracer: Tracer
+    contract: Contract
+    run: RunConfig
+    parameters: tuple[ParameterRecord, ...] = ()
+    buffers: tuple[BufferRecord, ...] = ()
+    states: tuple[State, ...] = ()
+    updates: tuple[Update, ...] = ()
+    groups: tuple[Group, ...] = ()
+    train_loader: Loader | None = None
+    evaluations: tuple[Evaluation, ...] = ()
+    views: dict[str, str] = field(factory=dict)
+    sums_graph: str | None = None
+
+
+TRAIN = "train"
+"""The name of the train graph."""
+SUMS = "train sums"
+"""The name of the graph that gives a microbatch's step sums."""
+
+
+def assemble(
+    session: Session, declared: Declarations, context: Context, diagnostics: Diagnostics
+) -> Traced | None:
+    """Trace everything the file declares; None when a part that all else needs is missing. Faults are reported."""
+    contract = look_up(session, declared, diagnostics)
+    if contract is None:
+        return None
+    assert declared.run is not None
+    tracer = Tracer(context, declared.run)
+    traced = Traced(tracer, contract, declared.run)
+    name_tree(contract.model, "model")
+    settle(contract.model, tracer.float_type)
+    parameters = parameters_of(contract.model)
+    buffers = buffers_of(contract.model)
+    report = diagnostics.report
+
+    trained: list[Parameter] = []
+    with _reporting(report, session.span_of("model")):
+        graph = trace_train(tracer, contract, contract.train_loader.batch)
+        used = {i.name for i in graph.inputs if i.role == "param"}
+        trained = [p for p in parameters if not p.frozen and p.path in used]
+        for dead in (p for p in parameters if not p.frozen and p.path not in used):
+            report(_dead_parameter(dead))
+        if any(o.role == "step_term" for o, _ in graph.outputs):
+            traced.sums_graph = SUMS
+    for parameter in parameters:
+        with _reporting(report, parameter.span):
+            trace_init(tracer, parameter)
+    for buffer in buffers:
+        with _reporting(report, buffer.span):
+            trace_init(tracer, buffer)
+    evaluations = []
+    for evaluation in declared.evaluations:
+        with _reporting(report, evaluation.span):
+            trace_evaluation(tracer, contract, evaluation, evaluation.loader.batch)
+            evaluations.append(_evaluation_record(evaluation, declared))
+    groups: list[AssignedGroup] = []
+    with _reporting(report, session.span_of("optimizer")):
+        groups = assign_groups(contract.optimizer, trained, report)
+    for group in groups:
+        with _reporting(report, group.optimizer.span):
+            _trace_group(traced, group)
+
+    group_of = {p.path: g.name for g in groups for p in g.members}
+    traced.parameters = tuple(_parameter_record(p, group_of) for p in parameters)
+    traced.buffers = tuple(_buffer_record(b) for b in buffers)
+    traced.evaluations = tuple(evaluations)
+    traced.train_loader = loader_record(contract.train_loader, declared)
+    return traced
+
+
+class _reporting:
+    """Reports a user's fault raised inside the block, at `span` where it names no place, and goes on after it."""
+
+    def __init__(self, report: Callable[[Diagnostic], None], span: Span | None) -> None:
+        self.report = report
+        self.span = span
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, fault: Any, traceback: Any) -> bool:
+        if isinstance(fault, SxError):
+            self.report(fault.diagnostic.at(self.span))
+            return True
+        return False
+
+
+def _trace_group(traced: Traced, group: AssignedGroup) -> None:
+    """One update graph for each type among the group's members."""
+    by_type: dict[TensorType, list[Parameter]] = {}
+    for parameter in group.members:
+        by_type.setdefault(parameter.type, []).append(parameter)
+    updates, states = [], []
+    for members in by_type.values():
+        graph = trace_update(traced.tracer, group, members[0])
+        updates.append(Update(graph.name, group.name, tuple(p.path or "" for p in members)))
+        for parameter in members:
+            for state in group.optimizer.states:
+                record = State(
+                    f"{parameter.path}/{state.name}", parameter.path or "", state.type(parameter), state.from_param
+                )
+                states.append(record)
+        if group.optimizer.view is not None:
+            view = trace_view(traced.tracer, group, members[0])
+            traced.views |= {p.path or "": view.name for p in members}
+    traced.updates += tuple(updates)
+    traced.states += tuple(states)
+    traced.groups += (
+        Group(
+            group.name,
+            group.selector,
+            group.optimizer.name,
+            tuple(p.path or "" for p in group.members),
+            tuple(s.name for s in group.optimizer.states),
+        ),
+    )
+
+
+def _dead_parameter(parameter: Parameter) -> Diagnostic:
+    return Diagnostic(
+        "W-PARAM-001",
+        f"parameter `{parameter.path}` does not reach the objective: it will not be trained",
+        parameter.span,
+        severity="warning",
+    )
+
+
+def _parameter_record(p: Parameter, group_of: dict[str | None, str]) -> ParameterRecord:
+    return ParameterRecord(
+        p.path or p.name,
+        p.type,
+        f"init {p.path}",
+        p.frozen,
+        tuple(p.aliases),
+        group_of.get(p.path, "frozen" if p.frozen else "none"),
+        p.span,
+        p.shape_source,
+    )
+
+
+def _buffer_record(b: Buffer) -> BufferRecord:
+    return BufferRecord(b.path or b.name, b.type, f"init {b.path}", b.per_microbatch, b.span)
+
+
+def loader_record(value: LoaderValue, declared: Declarations) -> Loader:
+    """A loader as data; its seed is the run's where it has none."""
+    assert declared.run is not None
+    order: Any = value.order
+    return Loader(
+        value.name,
+        value.batch,
+        order,
+        declared.run.seed if value.seed is None else value.seed,
+        tuple(LoaderField(n, s, value.batch_type(n, value.batch)) for n, (s, _) in value.fields.items()),
+        value.index_file.path if value.index_file else None,
+        value.index_file.wrap if value.index_file else False,
+        value.span,
+    )
+
+
+def _evaluation_record(value: EvaluationValue, declared: Declarations) -> Evaluation:
+    return Evaluation(
+        value.name,
+        loader_record(value.loader, declared),
+        value.name,
+        value.every,
+        value.at,
+        value.batches,
+        value.fixed,
+        value.at_start,
+        value.weights,
+        value.span,
+    )

@@ -1,0 +1,16 @@
+"""The tensor functions of the language, one library a chapter of the documentation."""
+
+from sexpgpu.lang.builtin import Library
+from sexpgpu.trace.builtins import create, declare, elementwise, index, learn, movement, observe, product, reduction
+
+LIBRARIES: tuple[Library, ...] = (
+    create.library,
+    elementwise.library,
+    movement.library,
+    reduction.library,
+    product.library,
+    index.library,
+    observe.library,
+    learn.library,
+    declare.library,
+)

@@ -1,0 +1,170 @@
+"""Functions that make tensors: filled, counted, from ordinary numbers, and random.
+
+Float ones are of the run's float type unless `:dtype` says otherwise. Random numbers are pure functions of
+(seed, stream, site) and the loop's counters (microbatch, step, trip): see `language` in the documentation.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sexpgpu.diag import error
+from sexpgpu.dialects.opdef import numpy_dtype
+from sexpgpu.lang.builtin import Library, show
+from sexpgpu.lang.forms import NIL, Cons
+from sexpgpu.philox import key_of
+from sexpgpu.tensortype import DType, TensorType
+from sexpgpu.trace.arguments import dtype as dtype_argument
+from sexpgpu.trace.arguments import integer, real
+from sexpgpu.trace.arguments import shape as shape_argument
+from sexpgpu.trace.graph import GraphTrace, current_graph
+from sexpgpu.trace.tensor import Tensor, broadcast_to, float_tensor, number, pointwise
+
+library = Library("creation")
+
+
+def _filled(what: str, shape: Any, value: Any, dtype: Any) -> Tensor:
+    graph = current_graph(what)
+    target = dtype_argument(what, "float" if dtype is NIL else dtype, graph.float_type)
+    scalar = number(graph, value, TensorType((), target), what)
+    return broadcast_to(scalar, shape_argument(what, shape))
+
+
+@library.builtin("zeros", "(shape &key dtype)")
+def zeros(shape: Any, *, dtype: Any = NIL) -> Tensor:
+    """A tensor of zeros."""
+    return _filled("zeros", shape, 0, dtype)
+
+
+@library.builtin("ones", "(shape &key dtype)")
+def ones(shape: Any, *, dtype: Any = NIL) -> Tensor:
+    """A tensor of ones."""
+    return _filled("ones", shape, 1, dtype)
+
+
+@library.builtin("full", "(shape value &key dtype)")
+def full(shape: Any, value: Any, *, dtype: Any = NIL) -> Tensor:
+    """A tensor of one number."""
+    return _filled("full", shape, value, dtype)
+
+
+@library.builtin("arange", "(start &optional stop step)")
+def arange(start: Any, stop: Any = NIL, step: Any = 1) -> Tensor:
+    """i32 numbers start, start + step, ... before stop; one argument counts from 0 to it."""
+    low, high = (0, start) if stop is NIL else (start, stop)
+    first, last, by = integer("arange", low, "start"), integer("arange", high, "stop"), integer("arange", step, "step")
+    if by == 0:
+        raise error("E-VALUE-012", "`arange`: the step cannot be 0")
+    count = max(0, math.ceil((last - first) / by))
+    places = current_graph("arange").emit("iota", shape=(count,), axis=0, dtype="i32")
+    return pointwise("add", "arange", pointwise("mul", "arange", places, by), first)
+
+
+@library.builtin("eye", "(n &key dtype)")
+def eye(n: Any, *, dtype: Any = NIL) -> Tensor:
+    """The identity matrix [n, n]."""
+    size = integer("eye", n, "the size")
+    graph = current_graph("eye")
+    places = [graph.emit("iota", shape=(size, size), axis=a, dtype="i32") for a in (0, 1)]
+    target = dtype_argument("eye", "float" if dtype is NIL else dtype, graph.float_type)
+    return graph.emit("cast", pointwise("eq", "eye", *places), dtype=target)
+
+
+@library.builtin("constant", "(data &key dtype)")
+def constant(data: Any, *, dtype: Any = NIL) -> Tensor:
+    """A number, or (nested) lists of numbers of a regular shape: floats of the run's type, integers i32.
+
+    E-VALUE-014 when the lists are ragged or hold something else.
+    """
+    graph = current_graph("constant")
+    nested = _numbers(data)
+    try:
+        array = np.asarray(nested, dtype=np.float64)
+    except ValueError:
+        raise error("E-VALUE-014", "`constant`: the lists are not a regular array", actual=show(data)) from None
+    default: DType = "i32" if _whole(nested) else graph.float_type
+    target = default if dtype is NIL else dtype_argument("constant", dtype, graph.float_type)
+    return graph.constant(array.astype(numpy_dtype(target)), TensorType(array.shape, target))
+
+
+def _numbers(data: Any) -> Any:
+    if isinstance(data, int | float):
+        return data
+    if isinstance(data, Fraction):
+        return float(data)
+    if isinstance(data, Cons | list):
+        return [_numbers(item) for item in data]
+    raise error("E-VALUE-014", "`constant` takes numbers and lists of numbers", actual=show(data))
+
+
+def _whole(nested: Any) -> bool:
+    return all(map(_whole, nested)) if isinstance(nested, list) else isinstance(nested, int)
+
+
+def uniform_tensor(graph: GraphTrace, shape: tuple[int, ...], dtype: DType) -> Tensor:
+    """Uniform numbers in [0, 1) from the next site of the graph's stream."""
+    low, high = key_of(graph.seed, graph.stream, graph.site())
+    return graph.emit("random_uniform", graph.random_counter(), key=high << 32 | low, shape=shape, dtype=dtype)
+
+
+def normal_tensor(graph: GraphTrace, shape: tuple[int, ...], dtype: DType) -> Tensor:
+    """Standard normal numbers: sqrt(-2 ln(1 - u)) cos(2 pi v) of two uniforms (Box & Muller 1958)."""
+    u, v = uniform_tensor(graph, shape, dtype), uniform_tensor(graph, shape, dtype)
+    radius = pointwise("sqrt", "random-normal", pointwise("mul", "random-normal", _log_complement(u), -2.0))
+    angle = pointwise("mul", "random-normal", v, 2.0 * math.pi)
+    return pointwise("mul", "random-normal", radius, pointwise("cos", "random-normal", angle))
+
+
+def _log_complement(u: Tensor) -> Tensor:
+    return pointwise("log1p", "random-normal", pointwise("neg", "random-normal", u))
+
+
+@library.builtin("random-uniform", "(shape &key low high dtype)")
+def random_uniform(shape: Any, *, low: Any = 0.0, high: Any = 1.0, dtype: Any = NIL) -> Tensor:
+    """Uniform numbers in [low, high)."""
+    graph = current_graph("random-uniform")
+    target = dtype_argument("random-uniform", "float" if dtype is NIL else dtype, graph.float_type)
+    u = uniform_tensor(graph, shape_argument("random-uniform", shape), target)
+    a, b = real("random-uniform", low, ":low"), real("random-uniform", high, ":high")
+    if (a, b) == (0.0, 1.0):
+        return u
+    return pointwise("add", "random-uniform", pointwise("mul", "random-uniform", u, b - a), a)
+
+
+@library.builtin("random-normal", "(shape &key dtype)")
+def random_normal(shape: Any, *, dtype: Any = NIL) -> Tensor:
+    """Normal numbers of mean 0 and deviation 1."""
+    graph = current_graph("random-normal")
+    target = dtype_argument("random-normal", "float" if dtype is NIL else dtype, graph.float_type)
+    return normal_tensor(graph, shape_argument("random-normal", shape), target)
+
+
+@library.builtin("random-integer", "(shape n)")
+def random_integer(shape: Any, n: Any) -> Tensor:
+    """i32 numbers in 0 ... n - 1, equally likely up to 2^-24 (n at most 2^24)."""
+    graph = current_graph("random-integer")
+    count = integer("random-integer", n, "the bound")
+    if not 0 < count <= 1 << 24:
+        raise error("E-VALUE-012", "`random-integer`: the bound must be in 1 to 16777216", actual=str(count))
+    u = uniform_tensor(graph, shape_argument("random-integer", shape), "f64")
+    return graph.emit("cast", pointwise("mul", "random-integer", u, float(count)), dtype="i32")
+
+
+@library.builtin("dropout", "(x p)")
+def dropout(x: Any, p: Any) -> Tensor:
+    """While training, each element is 0 with probability p, else divided by 1 - p; otherwise x itself."""
+    tensor = float_tensor("dropout", x)
+    rate = real("dropout", p, "the probability")
+    if not 0 <= rate < 1:
+        raise error("E-VALUE-015", "`dropout`: the probability must be in [0, 1)", actual=str(rate))
+    graph = tensor.graph
+    if rate == 0 or not graph.training:
+        return tensor
+    keep = pointwise("ge", "dropout", uniform_tensor(graph, tensor.type.shape, "f32"), rate)
+    scaled = pointwise("div", "dropout", tensor, 1.0 - rate)
+    zero = broadcast_to(number(graph, 0, TensorType((), tensor.type.dtype), "dropout"), tensor.type.shape)
+    return graph.emit("where", keep, scaled, zero)

@@ -1,0 +1,229 @@
+"""Elementwise functions: the generic arithmetic of the language over tensors, and what Common Lisp has no name for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from sexpgpu.diag import error
+from sexpgpu.lang.builtin import Library
+from sexpgpu.lang.forms import NIL
+from sexpgpu.tensortype import TensorType
+from sexpgpu.trace.arguments import choice, dtype
+from sexpgpu.trace.tensor import GENERIC, Tensor, as_tensor, broadcast_shape, broadcast_to, float_tensor, number, pointwise, tensors
+
+library = Library("elementwise")
+
+
+def _chain(op: str, name: str, single: Callable[[Tensor], Tensor] | None) -> Callable[..., Tensor]:
+    """`(name a b c)` as ((a op b) op c); one argument by `single`."""
+
+    def rule(*args: Any) -> Tensor:
+        if len(args) == 1 and single is not None:
+            return single(as_tensor(args[0], name))
+        return reduce(lambda x, y: pointwise(op, name, x, y), args)  # type: ignore[no-any-return]
+
+    return rule
+
+
+def _compare(op: str, name: str) -> Callable[..., Tensor]:
+    """`(name a b c)`: a op b and b op c."""
+
+    def rule(*args: Any) -> Tensor:
+        pairs = [pointwise(op, name, x, y) for x, y in zip(args, args[1:], strict=False)]
+        return reduce(lambda p, q: pointwise("logical_and", name, p, q), pairs)
+
+    return rule
+
+
+def _unary(op: str, name: str) -> Callable[[Any], Tensor]:
+    def rule(x: Any) -> Tensor:
+        return pointwise(op, name, x)
+
+    return rule
+
+
+def _float_unary(op: str, name: str) -> Callable[[Any], Tensor]:
+    def rule(x: Any) -> Tensor:
+        return pointwise(op, name, float_tensor(name, x))
+
+    return rule
+
+
+def _divide(*args: Any) -> Tensor:
+    if len(args) == 1:
+        return pointwise("div", "/", 1.0, _check_divide(as_tensor(args[0], "/")))
+    operands = tensors("/", *args)
+    _check_divide(operands[0])
+    return reduce(lambda x, y: pointwise("div", "/", x, y), operands)
+
+
+def _check_divide(x: Tensor) -> Tensor:
+    if x.type.is_float:
+        return x
+    raise error(
+        "E-DTYPE-005",
+        "`/` of integer tensors has no single meaning",
+        expected="float operands",
+        actual=str(x.type),
+        help="(cast x :float) before dividing",
+        notes=x.provenance(),
+    )
+
+
+def _expt(base: Any, power: Any) -> Tensor:
+    if isinstance(power, int) and 0 <= power <= 3:
+        x = as_tensor(base, "expt")
+        if power == 0:
+            return number_like(x, 1)
+        return reduce(lambda p, q: pointwise("mul", "expt", p, q), [x] * power)
+    return pointwise("pow", "expt", base, power)
+
+
+def number_like(x: Tensor, value: float) -> Tensor:
+    """A constant of the type of `x`."""
+    return broadcast_to(number(x.graph, value, TensorType((), x.type.dtype), "constant"), x.type.shape)
+
+
+def _log(x: Any, base: Any = None) -> Tensor:
+    if base is None:
+        return pointwise("log", "log", x)
+    return pointwise("div", "log", pointwise("log", "log", x), pointwise("log", "log", base))
+
+
+GENERIC.update(
+    {
+        "+": _chain("add", "+", lambda x: x),
+        "*": _chain("mul", "*", lambda x: x),
+        "-": _chain("sub", "-", lambda x: pointwise("neg", "-", x)),
+        "/": _divide,
+        "max": _chain("maximum", "max", lambda x: x),
+        "min": _chain("minimum", "min", lambda x: x),
+        "1+": lambda x: pointwise("add", "1+", x, 1),
+        "1-": lambda x: pointwise("sub", "1-", x, 1),
+        "expt": _expt,
+        "log": _log,
+        "mod": lambda x, y: pointwise("mod", "mod", x, y),
+        "/=": lambda x, y: pointwise("ne", "/=", x, y),
+        "signum": _unary("sign", "signum"),
+        "floor": _unary("floor", "floor"),
+        "ceiling": _unary("ceil", "ceiling"),
+        "round": _unary("round", "round"),
+        "abs": _unary("abs", "abs"),
+    }
+)
+for _name, _op in (("=", "eq"), ("<", "lt"), ("<=", "le"), (">", "gt"), (">=", "ge")):
+    GENERIC[_name] = _compare(_op, _name)
+for _name in ("exp", "sqrt", "sin", "cos", "tanh"):
+    GENERIC[_name] = _float_unary(_name, _name)
+
+
+def _define(name: str, op: str, doc: str) -> None:
+    """A function of one float tensor that Common Lisp has no name for."""
+    rule = _float_unary(op, name)
+    rule.__doc__ = doc
+    library.builtin(name, "(x)")(rule)
+
+
+for _name, _op, _doc in (
+    ("rsqrt", "rsqrt", "1/sqrt(x), elementwise."),
+    ("log1p", "log1p", "log(1 + x), exact for small x."),
+    ("expm1", "expm1", "exp(x) - 1, exact for small x."),
+    ("sigmoid", "sigmoid", "1/(1 + exp(-x))."),
+    ("erf", "erf", "The error function, elementwise."),
+    ("relu", "relu", "max(x, 0); its derivative at 0 is 0."),
+    ("silu", "silu", "x * sigmoid(x) (Elfwing et al. 2017)."),
+    ("softplus", "softplus", "log(1 + exp(x)), without overflow."),
+    ("square", "square", "x * x."),
+):
+    _define(_name, _op, _doc)
+
+
+@library.builtin("sign", "(x)")
+def sign(x: Any) -> Tensor:
+    """-1, 0 or 1 by the sign of each element."""
+    return pointwise("sign", "sign", x)
+
+
+@library.builtin("gelu", "(x &key approximate)")
+def gelu(x: Any, *, approximate: Any = NIL) -> Tensor:
+    """x * Phi(x) by the error function; `:approximate :tanh` is the tanh form (Hendrycks & Gimpel 2016)."""
+    form = "none" if approximate is NIL else choice("gelu", approximate, ":approximate", ("none", "tanh"))
+    tensor = float_tensor("gelu", x)
+    return tensor.graph.emit("gelu", tensor, approximate=form)
+
+
+@library.builtin("where", "(test a b)")
+def where(test: Any, a: Any, b: Any) -> Tensor:
+    """Elementwise `a` where the bool tensor `test` is true, else `b`; all three broadcast.
+
+    Two Lisp floats make a tensor of the run's float type. E-DTYPE-006 when `test` is not bool.
+    """
+    condition = as_tensor(test, "where")
+    if condition.type.dtype != "bool":
+        raise error(
+            "E-DTYPE-006",
+            "`where` needs a bool test",
+            expected="bool",
+            actual=str(condition.type),
+            help="compare: (where (/= x 0) a b)",
+            notes=condition.provenance(),
+        )
+    x, y = tensors("where", a, b)
+    shape = broadcast_shape("where", condition, x, y)
+    return condition.graph.emit("where", *(broadcast_to(t, shape) for t in (condition, x, y)))
+
+
+@library.builtin("clip", "(x low high)")
+def clip(x: Any, low: Any, high: Any) -> Tensor:
+    """x limited to [low, high]; a nil bound is none."""
+    tensor = as_tensor(x, "clip")
+    if low is not NIL:
+        tensor = pointwise("maximum", "clip", tensor, low)
+    return tensor if high is NIL else pointwise("minimum", "clip", tensor, high)
+
+
+@library.builtin("lerp", "(x y weight)")
+def lerp(x: Any, y: Any, weight: Any) -> Tensor:
+    """x + (y - x) * weight."""
+    step = pointwise("mul", "lerp", pointwise("sub", "lerp", y, x), weight)
+    return pointwise("add", "lerp", x, step)
+
+
+@library.builtin("cast", "(x dtype)")
+def cast(x: Any, to: Any) -> Tensor:
+    """x in another dtype; floats to integers truncate, numbers to bool ask for non-zero. `:float` is the run's."""
+    tensor = as_tensor(x, "cast")
+    target = dtype("cast", to, tensor.graph.float_type)
+    return tensor if tensor.type.dtype == target else tensor.graph.emit("cast", tensor, dtype=target)
+
+
+@library.builtin("isfinite", "(x)")
+def isfinite(x: Any) -> Tensor:
+    """bool: neither infinite nor NaN, elementwise."""
+    return pointwise("isfinite", "isfinite", x)
+
+
+@library.builtin("stop-gradient", "(x)")
+def stop_gradient(x: Any) -> Tensor:
+    """x, through which no derivative flows."""
+    return pointwise("stop_gradient", "stop-gradient", x)
+
+
+@library.builtin("logical-and", "(x y)")
+def logical_and(x: Any, y: Any) -> Tensor:
+    """Elementwise conjunction of bool tensors."""
+    return pointwise("logical_and", "logical-and", x, y)
+
+
+@library.builtin("logical-or", "(x y)")
+def logical_or(x: Any, y: Any) -> Tensor:
+    """Elementwise disjunction of bool tensors."""
+    return pointwise("logical_or", "logical-or", x, y)
+
+
+@library.builtin("logical-not", "(x)")
+def logical_not(x: Any) -> Tensor:
+    """Elementwise negation of a bool tensor."""
+    return pointwise("logical_not", "logical-not", x)

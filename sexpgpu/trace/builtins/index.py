@@ -1,0 +1,130 @@
+"""Indexing: rows by number, elements along an axis, masks of positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sexpgpu.diag import error
+from sexpgpu.lang.builtin import Library
+from sexpgpu.lang.forms import NIL
+from sexpgpu.tensortype import INTEGERS, TensorType
+from sexpgpu.trace.arguments import axis as one_axis
+from sexpgpu.trace.arguments import dtype as dtype_argument
+from sexpgpu.trace.arguments import integer
+from sexpgpu.trace.builtins.movement import reshape_to, slice_
+from sexpgpu.trace.graph import current_graph
+from sexpgpu.trace.tensor import Tensor, as_tensor, broadcast_to, pointwise, tensors
+
+library = Library("indexing")
+
+
+def _indices(what: str, value: Any) -> Tensor:
+    tensor = as_tensor(value, what)
+    if tensor.type.dtype not in INTEGERS:
+        raise error(
+            "E-DTYPE-007",
+            f"`{what}` needs integer indices",
+            expected="i32, i64 or u8",
+            actual=str(tensor.type),
+            help="(cast i :i32)",
+            notes=tensor.provenance(),
+        )
+    return tensor if tensor.type.dtype != "u8" else tensor.graph.emit("cast", tensor, dtype="i32")
+
+
+@library.builtin("gather", "(x indices &key axis)")
+def gather(x: Any, indices: Any, *, axis: Any = 0) -> Tensor:
+    """Slices of x by number along `:axis`: the axis becomes the axes of `indices`; a plain integer drops it.
+
+    E-VALUE-013: a plain integer out of range.
+    """
+    tensor = as_tensor(x, "gather")
+    at = one_axis("gather", axis, tensor.type.rank)
+    if isinstance(indices, int):
+        size = tensor.type.shape[at]
+        if not -size <= indices < size:
+            raise error(
+                "E-VALUE-013", f"`gather`: index {indices} is outside axis {at}", expected=f"{-size} to {size - 1}",
+                actual=str(tensor.type), notes=tensor.provenance(),
+            )
+        row = slice_(tensor, at, indices % size, indices % size + 1)
+        return reshape_to(row, tensor.type.shape[:at] + tensor.type.shape[at + 1 :])
+    return tensor.graph.emit("gather", tensor, _indices("gather", indices), axis=at)
+
+
+@library.builtin("embed", "(table indices)")
+def embed(table: Any, indices: Any) -> Tensor:
+    """Rows of a table [n, d] by number: [..., d]."""
+    tensor = as_tensor(table, "embed")
+    return tensor.graph.emit("gather", tensor, _indices("embed", indices), axis=0)
+
+
+@library.builtin("take-along-axis", "(x indices axis)")
+def take_along_axis(x: Any, indices: Any, axis: Any) -> Tensor:
+    """x[..., indices[..., j], ...]: one element of x a place of `indices`; the other axes agree."""
+    tensor = as_tensor(x, "take-along-axis")
+    at = one_axis("take-along-axis", axis, tensor.type.rank)
+    return tensor.graph.emit("take_along_axis", tensor, _indices("take-along-axis", indices), axis=at)
+
+
+@library.builtin("scatter-add", "(x indices updates &key axis)")
+def scatter_add(x: Any, indices: Any, updates: Any, *, axis: Any = 0) -> Tensor:
+    """x with `updates` added at `indices` along `:axis`; repeated indices fold in input order."""
+    target, added = tensors("scatter-add", x, updates)
+    at = one_axis("scatter-add", axis, target.type.rank)
+    return target.graph.emit("scatter_add", target, _indices("scatter-add", indices), added, axis=at)
+
+
+@library.builtin("one-hot", "(indices n &key dtype)")
+def one_hot(indices: Any, n: Any, *, dtype: Any = NIL) -> Tensor:
+    """A new last axis of size n: 1 at the index, 0 elsewhere."""
+    tensor = _indices("one-hot", indices)
+    count = integer("one-hot", n, "the count")
+    target = dtype_argument("one-hot", "float" if dtype is NIL else dtype, tensor.graph.float_type)
+    shape = (*tensor.type.shape, count)
+    column = broadcast_to(reshape_to(tensor, (*tensor.type.shape, 1)), shape)
+    places = positions(tensor.graph, shape, len(shape) - 1, tensor.type.dtype)
+    hit = pointwise("eq", "one-hot", column, places)
+    return hit.graph.emit("cast", hit, dtype=target)
+
+
+def positions(graph: Any, shape: tuple[int, ...], axis: int, dtype: str = "i32") -> Tensor:
+    """A tensor that holds the position along `axis` at every place."""
+    found: Tensor = graph.emit("iota", shape=shape, axis=axis, dtype=dtype)
+    return found
+
+
+@library.builtin("causal-mask", "(n)")
+def causal_mask(n: Any) -> Tensor:
+    """bool [n, n]: true where the column is not after the row."""
+    size = integer("causal-mask", n, "the size")
+    graph = current_graph("causal-mask")
+    return pointwise(
+        "ge", "causal-mask", positions(graph, (size, size), 0), positions(graph, (size, size), 1)
+    )
+
+
+def _triangle(what: str, x: Any, k: Any, op: str) -> Tensor:
+    tensor = as_tensor(x, what)
+    if tensor.type.rank < 2:
+        raise error("E-SHAPE-004", f"`{what}` needs a matrix", expected="rank 2 or more", actual=str(tensor.type))
+    rows, columns = tensor.type.shape[-2:]
+    shifted = pointwise(
+        "add", what, positions(tensor.graph, (rows, columns), 0), integer(what, k, "the diagonal")
+    )
+    keep = pointwise(op, what, shifted, positions(tensor.graph, (rows, columns), 1))
+    zero = tensor.graph.constant(0, TensorType((), tensor.type.dtype))
+    shape = tensor.type.shape
+    return tensor.graph.emit("where", broadcast_to(keep, shape), tensor, broadcast_to(zero, shape))
+
+
+@library.builtin("tril", "(x &optional k)")
+def tril(x: Any, k: Any = 0) -> Tensor:
+    """x at and below diagonal k of its last two axes, 0 above."""
+    return _triangle("tril", x, k, "ge")
+
+
+@library.builtin("triu", "(x &optional k)")
+def triu(x: Any, k: Any = 0) -> Tensor:
+    """x at and above diagonal k of its last two axes, 0 below."""
+    return _triangle("triu", x, k, "le")

@@ -1,0 +1,133 @@
+"""What a traced function reads of its batch and says of its results: fields, counters, metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sexpgpu.diag import error, nearest
+from sexpgpu.lang.builtin import Library, show
+from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.forms import NIL, T
+from sexpgpu.tensortype import TensorType
+from sexpgpu.trace.arguments import choice, integer
+from sexpgpu.trace.arguments import name as name_argument
+from sexpgpu.trace.graph import current_graph
+from sexpgpu.trace.tensor import Tensor, as_tensor, pointwise
+
+library = Library("observation")
+
+
+class Batch(Foreign):
+    """The records of one call, as `prepare` receives them: fields by name."""
+
+    __slots__ = ("fields", "loader")
+
+    def __init__(self, loader: str, fields: dict[str, TensorType]) -> None:
+        self.loader = loader
+        self.fields = fields
+
+    def lisp_print(self) -> str:
+        return f"#<batch of {self.loader}>"
+
+
+@library.builtin("field", "(batch name)")
+def field(batch: Any, name: Any) -> Tensor:
+    """A field of the batch: [records, ...]. E-LOAD-040 names the fields there are."""
+    key = name_argument("field", name)
+    if not isinstance(batch, Batch):
+        raise error("E-TYPE-012", "`field` reads a batch, the argument of prepare", actual=show(batch))
+    if key not in batch.fields:
+        near = nearest(key, batch.fields)
+        raise error(
+            "E-LOAD-040",
+            f"loader `{batch.loader}` has no field `{key}`",
+            expected="one of " + " ".join(batch.fields),
+            help=f"(field batch '{near})" if near else None,
+        )
+    return current_graph("field").input("field", key, batch.fields[key])
+
+
+@library.builtin("counter", "(name n)")
+def counter(name: Any, n: Any) -> Any:
+    """Count `n` (an ordinary integer) per call under `name`: tokens, frames, whatever a rate is wanted of."""
+    graph = current_graph("counter")
+    key = name_argument("counter", name)
+    graph.counters[key] = graph.counters.get(key, 0) + integer("counter", n, "the count")
+    return NIL
+
+
+@library.builtin("metric", "(name value &key reduce weight then)")
+def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then: Any = NIL) -> Any:
+    """Report a scalar: `:reduce` mean (weighted by records, or by `:weight`), sum, max or last; `:then` maps the result.
+
+    A masked mean brings its own weight, so that its average over a pass is exact. E-SHAPE-010 for no scalar.
+    """
+    graph = current_graph("metric")
+    tensor = as_tensor(value, "metric", like=TensorType((), graph.float_type))
+    if tensor.type.shape:
+        raise error(
+            "E-SHAPE-010",
+            f"`metric` reports a scalar, `{name_argument('metric', name)}` is not one",
+            expected="rank 0",
+            actual=str(tensor.type),
+            help="(mean x)",
+            notes=tensor.provenance(),
+        )
+    how: Any = "mean" if reduce is NIL else choice("metric", reduce, ":reduce", ("mean", "sum", "max", "last"))
+    key = graph.metric_name(name_argument("metric", name))
+    if any(o.role == "metric" and o.name == key for o, _ in graph.outputs):
+        raise error("E-RUN-030", f"metric `{key}` is reported twice in one graph", help="give it another name")
+    mapped = None if then is NIL else graph.then(key, then)
+    graph.output("metric", key, graph.cast_float(tensor), reduce=how, then=mapped)
+    weighed = tensor.weight if weight is NIL else as_tensor(weight, "metric")
+    if weighed is not None and how == "mean":
+        graph.output("weight", key, graph.cast_float(weighed))
+    return NIL
+
+
+@library.builtin("training-p", "()")
+def training_p() -> Any:
+    """t while the train graph is traced, nil in evaluations."""
+    return T if current_graph("training-p").training else NIL
+
+
+@library.builtin("step-sum", "(x)")
+def step_sum(x: Any) -> Tensor:
+    """The sum of a scalar over all microbatches of the step, known before they run. x must not depend on parameters.
+
+    Outside training, and with one microbatch, it is x itself.
+    """
+    tensor = as_tensor(x, "step-sum")
+    if tensor.type.shape:
+        raise error("E-SHAPE-010", "`step-sum` sums a scalar", expected="rank 0", actual=str(tensor.type))
+    graph = tensor.graph
+    if not graph.training or graph.microbatches == 1:
+        return tensor
+    name = f"step-sum-{sum(o.role == 'step_term' for o, _ in graph.outputs)}"
+    graph.output("step_term", name, tensor)
+    return graph.input("step_sum", name, tensor.type)
+
+
+@library.builtin("step-mean", "(x w)")
+def step_mean(x: Any, w: Any) -> Tensor:
+    """sum(x)/sum(w) over the whole step, exact however its records are split; x and w are scalars or are summed.
+
+    The result carries sum(w) as the weight of a metric made of it.
+    """
+    top, bottom = (_total("step-mean", v) for v in (x, w))
+    bottom = bottom.graph.cast_float(bottom)
+    whole = step_sum(bottom)
+    if whole is not bottom:
+        # The loop averages microbatches by their share of the step's records; dividing by it leaves a plain sum.
+        whole = pointwise("mul", "step-mean", whole, whole.graph.context_value("share"))
+    result = pointwise("div", "step-mean", top, whole)
+    result.weight = bottom
+    return result
+
+
+def _total(what: str, value: Any) -> Tensor:
+    tensor = as_tensor(value, what)
+    tensor = tensor.graph.cast_float(tensor)
+    if not tensor.type.shape:
+        return tensor
+    return tensor.graph.emit("sum", tensor, axes=tuple(range(tensor.type.rank)), keepdims=False)

@@ -1,0 +1,85 @@
+"""The names an experiment file must leave behind, looked up after its last form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from sexpgpu.diag import Diagnostic, Diagnostics
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.session import Session
+from sexpgpu.trace.declarations import Declarations, LoaderValue
+from sexpgpu.trace.models import Model
+from sexpgpu.trace.optimizers import Optimizer, OptimizerGroups
+
+
+@frozen
+class Contract:
+    """What the contract names hold. `evaluate` is there where an evaluation needs it."""
+
+    train_loader: LoaderValue
+    prepare: Callable[..., Any]
+    eval_prepare: Callable[..., Any]
+    model: Model
+    objective: Callable[..., Any]
+    evaluate: Callable[..., Any] | None
+    optimizer: Optimizer | OptimizerGroups
+
+
+_FORMS = {
+    "train-loader": ("E-RUN-001", "a loader", "(defloader train-loader (:batch 32 :order :shuffle) (x SOURCE))"),
+    "prepare": ("E-RUN-002", "a function", "(defun prepare (batch) (values (field batch 'x) (field batch 'y)))"),
+    "model": ("E-RUN-003", "a model", "(def model (net))"),
+    "objective": ("E-RUN-004", "a function", "(defun objective (output label) (cross-entropy output label))"),
+    "evaluate": ("E-RUN-005", "a function", "(defun evaluate (output label) (metric 'loss (cross-entropy output label)))"),
+    "optimizer": ("E-RUN-006", "an optimizer", "(def optimizer (adamw :lr 1e-3))"),
+    "defrun": ("E-RUN-007", "one defrun", "(defrun :steps 1000 :seed 1)"),
+}
+
+
+def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) -> Contract | None:
+    """The contract of the file just evaluated; None after reporting what is missing or of the wrong kind.
+
+    A name whose definition failed is missing silently: its own error has been reported.
+    """
+    values: dict[str, Any] = {}
+    complete = True
+    kinds = {"train-loader": LoaderValue, "model": Model, "optimizer": Optimizer | OptimizerGroups}
+    for name in ("train-loader", "prepare", "model", "objective", "optimizer"):
+        found = session.variable(name) if name in kinds else session.function(name)
+        wrong = found is not None and name in kinds and not isinstance(found, kinds[name])
+        if (found is None or wrong) and not session.poisoned(name):
+            diagnostics.report(_missing(session, name, found))
+        complete = complete and found is not None and not wrong
+        values[name] = found
+    evaluate = session.function("evaluate")
+    if evaluate is None and not session.poisoned("evaluate"):
+        without = [e for e in declared.evaluations if e.evaluate is None]
+        if without:
+            diagnostics.report(_missing(session, "evaluate", None).at(without[0].span))
+            complete = False
+    if declared.run is None:
+        if not session.failed("defrun"):
+            diagnostics.report(_missing(session, "defrun", None))
+        complete = False
+    if not complete:
+        return None
+    prepare = values["prepare"]
+    return Contract(
+        values["train-loader"],
+        prepare,
+        session.function("eval-prepare") or prepare,
+        values["model"],
+        values["objective"],
+        evaluate,
+        values["optimizer"],
+    )
+
+
+def _missing(session: Session, name: str, found: Any) -> Diagnostic:
+    code, wanted, form = _FORMS[name]
+    what = f"the file has no `{name}`" if found is None else f"`{name}` is not {wanted}"
+    actual = None if found is None else show(found)
+    return Diagnostic(code, what, session.span_of(name), expected=wanted, actual=actual, help=form)

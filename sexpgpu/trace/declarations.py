@@ -1,0 +1,117 @@
+"""What a file declares beside its tensors: sources, loaders, evaluations, the run. Collected while it is evaluated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from sexpgpu.data.source import Source
+from sexpgpu.diag import Note, Span, error
+from sexpgpu.experiment import RunConfig
+from sexpgpu.lang.foreign import Foreign
+from sexpgpu.tensortype import TensorType
+
+
+@define(eq=False)
+class SourceValue(Foreign):
+    """A data source as a Lisp value."""
+
+    source: Source
+    span: Span | None = None
+
+    def lisp_print(self) -> str:
+        return f"#<source {type(self.source).__name__.lower()}>"
+
+
+@define(eq=False)
+class IndexFile(Foreign):
+    """The order `(index-file path)`: batches as somebody else drew them."""
+
+    path: str
+    wrap: bool
+
+    def lisp_print(self) -> str:
+        return f"#<index-file {self.path}>"
+
+
+@define(eq=False)
+class LoaderValue(Foreign):
+    """A declared loader: its fields, and how records are ordered into batches."""
+
+    name: str
+    batch: int
+    order: str
+    seed: int | None
+    fields: dict[str, tuple[Source, TensorType]]
+    index_file: IndexFile | None = None
+    span: Span | None = None
+
+    def batch_type(self, name: str, rows: int) -> TensorType:
+        """The type of a field for a batch of `rows` records."""
+        one = self.fields[name][1]
+        return TensorType((rows, *one.shape), one.dtype)
+
+    def lisp_print(self) -> str:
+        return f"#<loader {len(self.fields)} fields, batch {self.batch}>"
+
+
+@define(eq=False)
+class EvaluationValue:
+    """A `defeval`, as declared."""
+
+    name: str
+    loader: LoaderValue
+    every: Any = None
+    at: tuple[int, ...] = ()
+    batches: int | None = None
+    fixed: bool = False
+    at_start: bool = False
+    weights: Any = "view"
+    evaluate: Any = None
+    span: Span | None = None
+
+
+@define(eq=False)
+class Declarations:
+    """Everything declared so far; `base` is the directory that the entry file's paths start from."""
+
+    base: Path
+    evaluations: list[EvaluationValue] = field(factory=list)
+    run: RunConfig | None = None
+
+    def relative(self, path: str, span: Span | None) -> str:
+        """`path`, as written in the file of `span`, relative to `base`; addresses and absolute paths as they are."""
+        if "://" in path or os.path.isabs(path) or span is None:
+            return path
+        return os.path.relpath((Path(span.file).parent / path).resolve(), self.base.resolve())
+
+    def set_run(self, run: RunConfig) -> None:
+        """Keep the run; E-RUN-011 at a second one."""
+        if self.run is not None:
+            note = [Note("the first defrun", self.run.span)] if self.run.span else []
+            raise error("E-RUN-011", "a file has one defrun", notes=note)
+        self.run = run
+
+
+_current: ContextVar[Declarations] = ContextVar("declarations")
+
+
+def declarations() -> Declarations:
+    """Those of the file being evaluated."""
+    return _current.get()
+
+
+@contextmanager
+def declaring(into: Declarations) -> Iterator[Declarations]:
+    """Collect declarations into `into` for the time of the block."""
+    token = _current.set(into)
+    try:
+        yield into
+    finally:
+        _current.reset(token)

@@ -1,0 +1,254 @@
+"""One traced function under construction: its arguments, its operations, what it emits.
+
+Arguments are made on first use, so that a graph takes what it reads and nothing else. Every operation gets the
+location of the Lisp form that called for it and the path of the model instance that is running.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from mlir import ir
+
+from sexpgpu.diag import Span, SxError, error
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.signature import write_signature
+from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig
+from sexpgpu.lang.session import current_span
+from sexpgpu.tensortype import DType, TensorType
+
+if TYPE_CHECKING:
+    from sexpgpu.trace.tensor import Tensor
+
+_active: ContextVar[GraphTrace | None] = ContextVar("active graph", default=None)
+
+
+def active_graph() -> GraphTrace | None:
+    """The graph being traced, or None between traces."""
+    return _active.get()
+
+
+def current_graph(what: str) -> GraphTrace:
+    """The graph being traced; E-FLOW-003 when `what` was called outside every traced function."""
+    graph = _active.get()
+    if graph is None:
+        raise error(
+            "E-FLOW-003",
+            f"`{what}` makes a tensor, but no graph is being traced here",
+            expected="a call inside prepare, a model's forward, objective, evaluate, an optimizer or an initializer",
+            help="move the call into one of those functions; ordinary numbers can be computed anywhere",
+        )
+    return graph
+
+
+class Tracer:
+    """The module that graphs are traced into, and the facts of the run that all of them share."""
+
+    def __init__(self, context: Context, run: RunConfig) -> None:
+        self.context = context
+        self.module = ir.Module.create(loc=context.location(None))
+        self.float_type: DType = "f64" if run.precision == "f64" else "f32"
+        self.seed = run.seed
+        self.steps = run.steps
+        self.microbatches = run.microbatches
+        self._symbols: Counter[str] = Counter()
+
+    def symbol(self, name: str) -> str:
+        """A function symbol for a graph's name that no other function of the module has."""
+        plain = re.sub(r"[^A-Za-z0-9_.$-]+", "_", name)
+        self._symbols[plain] += 1
+        return plain if self._symbols[plain] == 1 else f"{plain}_{self._symbols[plain]}"
+
+
+class GraphTrace:
+    """A graph being traced into the tracer's module as a function.
+
+    `training` is what `(training-p)` answers; `rows` the records of its batch; `stream` names its random numbers
+    (init, train or eval); `prefix` goes before metric names without a slash.
+    """
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        name: str,
+        *,
+        training: bool = False,
+        rows: int | None = None,
+        stream: str = "init",
+        prefix: str = "",
+    ) -> None:
+        self.tracer = tracer
+        self.context = tracer.context
+        self.name = name
+        self.float_type = tracer.float_type
+        self.training = training
+        self.rows = rows
+        self.stream = stream
+        self.prefix = prefix
+        self.seed = tracer.seed
+        self.steps = tracer.steps
+        self.microbatches = tracer.microbatches
+        self.path: list[str] = []
+        self.inputs: list[Input] = []
+        self.outputs: list[tuple[Output, Val]] = []
+        self.counters: dict[str, int] = {}
+        self.proposals: dict[str, Tensor] = {}
+        self._tensors: dict[tuple[str, str], Tensor] = {}
+        self._counter: Tensor | None = None
+        self._sites: Counter[str] = Counter()
+        mlir = self.context.mlir
+        function_type = ir.FunctionType.get([], [], context=mlir)
+        self.func = ir.Operation.create(
+            "func.func",
+            attributes={
+                "sym_name": ir.StringAttr.get(tracer.symbol(name), context=mlir),
+                "function_type": ir.TypeAttr.get(function_type, context=mlir),
+                "sx.graph": ir.StringAttr.get(name, context=mlir),
+            },
+            regions=1,
+            loc=self.context.location(None),
+            ip=ir.InsertionPoint(tracer.module.body),
+        )
+        self.block = self.func.regions[0].blocks.append()
+        self.builder = Builder(self.context, ir.InsertionPoint(self.block))
+
+    @contextmanager
+    def tracing(self) -> Iterator[GraphTrace]:
+        """Make this the active graph; graphs do not nest."""
+        token = _active.set(self)
+        try:
+            yield self
+        finally:
+            _active.reset(token)
+
+    @contextmanager
+    def inside(self, path: str) -> Iterator[None]:
+        """Operations traced within belong to the model instance at `path`."""
+        self.path.append(path)
+        try:
+            yield
+        finally:
+            self.path.pop()
+
+    def input(
+        self, role: InputRole, name: str, type: TensorType, *, frozen: bool = False, span: Span | None = None
+    ) -> Tensor:
+        """The argument (role, name), made on first use."""
+        from sexpgpu.trace.tensor import Tensor
+
+        key = (role, name)
+        if key not in self._tensors:
+            self.inputs.append(Input(role, name, type, frozen))
+            value = self.block.add_argument(self.context.type(type), self._location(span))
+            self._tensors[key] = Tensor(self, Val(self.builder, value, type), span, f"{role} {name}")
+        return self._tensors[key]
+
+    def context_value(self, name: str) -> Tensor:
+        """A scalar that the loop feeds: one of `experiment.CONTEXT`."""
+        dtype: Any = CONTEXT[name]
+        return self.input("ctx", name, TensorType((), self.float_type if dtype == "float" else dtype))
+
+    def emit(self, op: str, *operands: Tensor, **attrs: Any) -> Tensor:
+        """Append one single-result operation at the calling form's location.
+
+        Shape and dtype errors get notes that say where the operands come from.
+        """
+        from sexpgpu.trace.tensor import Tensor
+
+        span = current_span()
+        self.builder.location = self._location(span)
+        try:
+            value = self.builder(op, *(t.val for t in operands), **attrs)
+        except SxError as fault:
+            notes = tuple(note for t in operands for note in t.provenance())
+            raise SxError(fault.diagnostic.at(span).noting(*notes)) from None
+        return Tensor(self, value, span, op)
+
+    def constant(self, value: Any, type: TensorType) -> Tensor:
+        from sexpgpu.trace.tensor import Tensor
+
+        span = current_span()
+        self.builder.location = self._location(span)
+        return Tensor(self, self.builder.constant(value, type), span, "constant")
+
+    def output(
+        self,
+        role: OutputRole,
+        name: str,
+        tensor: Tensor,
+        *,
+        reduce: Reduction = "mean",
+        then: str | None = None,
+    ) -> None:
+        """Return `tensor` from the graph under (role, name)."""
+        self.outputs.append((Output(role, name, tensor.type, reduce, then, current_span()), tensor.val))
+
+    def random_counter(self) -> Tensor:
+        """i32[3]: the counters (microbatch, step, trip) that random numbers of this graph are a function of.
+
+        An initializer draws once, and an evaluation draws the same numbers each time: their counters are 0, but for
+        the microbatch, which is the place of the batch within the pass.
+        """
+        if self._counter is None:
+            names = {"train": ("microbatch", "step"), "eval": ("microbatch",)}.get(self.stream, ())
+            zero = self.constant(0, TensorType((1,), "i32"))
+            parts = [self.emit("reshape", self.context_value(n), shape=(1,)) for n in names]
+            parts += [zero] * (3 - len(parts))
+            joined = self.emit("concat", self.emit("concat", parts[0], parts[1], axis=0), parts[2], axis=0)
+            self._counter = joined
+        return self._counter
+
+    def metric_name(self, name: str) -> str:
+        """A metric's full name: one without a slash goes under the pass, `val/loss`."""
+        return name if "/" in name else f"{self.prefix}/{name}"
+
+    def cast_float(self, x: Tensor) -> Tensor:
+        """`x` in the run's float type."""
+        return x if x.type.dtype == self.float_type else self.emit("cast", x, dtype=self.float_type)
+
+    def then(self, metric: str, function: Any) -> str:
+        """Trace `function` of one scalar as a graph of its own and give its name."""
+        from sexpgpu.lang.active import as_function
+        from sexpgpu.lang.forms import one
+        from sexpgpu.trace.tensor import as_tensor
+
+        graph = GraphTrace(self.tracer, f"then {metric}")
+        with graph.tracing():
+            given = graph.input("value", "value", TensorType((), self.float_type))
+            result = as_tensor(one(as_function(function)(given)), "metric :then", like=given.type)
+            if result.type != given.type:
+                raise error("E-SHAPE-010", "`:then` must give a scalar", expected=str(given.type), actual=str(result.type))
+            graph.output("value", "value", result)
+            graph.finish()
+        return graph.name
+
+    def site(self) -> str:
+        """A name for the next random draw: the model path and its ordinal under it."""
+        path = self.path[-1] if self.path else ""
+        self._sites[path] += 1
+        return f"{path}#{self._sites[path]}"
+
+    def finish(self) -> None:
+        """Close the function: its terminator, its type and its signature."""
+        loc = self.context.location(None)
+        ir.Operation.create(
+            "func.return", operands=[v.value for _, v in self.outputs], loc=loc, ip=ir.InsertionPoint(self.block)
+        )
+        if self.rows is not None:
+            i64 = ir.IntegerType.get_signless(64, context=self.context.mlir)
+            self.func.attributes["sx.rows"] = ir.IntegerAttr.get(i64, self.rows)
+        if self.counters:
+            text = json.dumps(self.counters)
+            self.func.attributes["sx.counters"] = ir.StringAttr.get(text, context=self.context.mlir)
+        write_signature(self.func, self.inputs, [o for o, _ in self.outputs])
+
+    def _location(self, span: Span | None) -> Any:
+        path = self.path[-1] if self.path else ""
+        return self.context.location(span, path)

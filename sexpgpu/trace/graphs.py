@@ -1,0 +1,181 @@
+"""Tracing of each kind of graph a run executes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from sexpgpu.diag import error
+from sexpgpu.lang.active import as_function
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.forms import NIL, Cons, all_values, keyword, lisp_list, one
+from sexpgpu.trace.builtins.learn import current_update
+from sexpgpu.trace.builtins.observe import Batch
+from sexpgpu.trace.contract import Contract
+from sexpgpu.trace.declarations import EvaluationValue, LoaderValue
+from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.models import Buffer, Parameter
+from sexpgpu.trace.optimizers import AssignedGroup, UpdateTrace, context_plist
+from sexpgpu.trace.tensor import Tensor, TensorLike, as_tensor, broadcast_to
+
+UPDATE_CONTEXT = ("step", "steps", "progress", "epoch", "stage", "grad-norm", "loss")
+LOOP_CONTEXT = ("step", "steps", "progress", "epoch", "stage")
+
+
+def trace_train(tracer: Tracer, contract: Contract, rows: int, name: str = "train") -> GraphTrace:
+    """objective ∘ model ∘ prepare over a batch of `rows` records; its loss is the metric `train/loss`."""
+    graph = GraphTrace(tracer, name, training=True, rows=rows, stream="train", prefix="train")
+    with graph.tracing():
+        outputs, labels = _forward(graph, contract, contract.train_loader, contract.prepare, rows)
+        loss = as_tensor(one(_call(graph, contract.objective, [*outputs, *labels])), "objective")
+        if loss.type.shape or not loss.type.is_float:
+            raise error(
+                "E-SHAPE-020",
+                "the objective must give a float scalar",
+                loss.span,
+                expected=f"{graph.float_type}[]",
+                actual=str(loss.type),
+                help="(mean x)",
+                notes=loss.provenance(),
+            )
+        graph.output("loss", "train/loss", graph.cast_float(loss))
+        for path, proposal in graph.proposals.items():
+            graph.output("buffer", path, proposal)
+        graph.finish()
+    return graph
+
+
+def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationValue, rows: int) -> GraphTrace:
+    """evaluate ∘ model ∘ eval-prepare; gives the metrics it emits (E-RUN-022 when there are none)."""
+    evaluate = contract.evaluate if declared.evaluate is None else as_function(declared.evaluate)
+    assert evaluate is not None
+    graph = GraphTrace(tracer, declared.name, rows=rows, stream="eval", prefix=declared.name)
+    with graph.tracing():
+        outputs, labels = _forward(graph, contract, declared.loader, contract.eval_prepare, rows)
+        _call(graph, evaluate, [*outputs, *labels])
+        if not graph.outputs:
+            raise error(
+                "E-RUN-022",
+                f"evaluation `{declared.name}` reports nothing",
+                help="(metric 'loss (cross-entropy output label)) in evaluate",
+            )
+        graph.finish()
+    return graph
+
+
+def _forward(
+    graph: GraphTrace, contract: Contract, loader: LoaderValue, prepare: Callable[..., Any], rows: int
+) -> tuple[list[Any], list[Any]]:
+    """The model's outputs and the labels for one batch."""
+    batch = Batch(loader.name, {n: loader.batch_type(n, rows) for n in loader.fields})
+    prepared = all_values(_with_context(graph, prepare, batch))
+    if not prepared or prepared[0] is NIL:
+        raise error("E-RUN-023", "`prepare` gives no input", help="(values input label)")
+    first, *labels = prepared
+    inputs = list(first) if isinstance(first, Cons) else [first]
+    for value in (*inputs, *labels):
+        if not isinstance(value, TensorLike):
+            raise error("E-RUN-023", "`prepare` must give tensors", actual=show(value), help="(values input label)")
+    outputs = list(all_values(contract.model.lisp_call(*inputs)))
+    return outputs, labels
+
+
+def _with_context(graph: GraphTrace, function: Callable[..., Any], batch: Batch) -> Any:
+    """`(prepare batch)` or `(prepare batch ctx)`, as its lambda list says."""
+    if _positional(function) >= 2:
+        return function(batch, context_plist(graph.float_type, LOOP_CONTEXT))
+    return function(batch)
+
+
+def _call(graph: GraphTrace, function: Callable[..., Any], arguments: list[Any]) -> Any:
+    """A contract function with `:ctx` where its lambda list names that keyword."""
+    if "ctx" in getattr(function, "lisp_keywords", ()):
+        arguments = [*arguments, keyword("ctx"), context_plist(graph.float_type, LOOP_CONTEXT)]
+    return function(*arguments)
+
+
+def _positional(function: Callable[..., Any]) -> int:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+
+
+def trace_init(tracer: Tracer, target: Parameter | Buffer) -> GraphTrace:
+    """The closed graph that gives a parameter's or buffer's first value; E-PARAM-008 when its type does not fit."""
+    graph = GraphTrace(tracer, f"init {target.path}")
+    kind = target.type
+    with graph.tracing(), graph.inside(target.path or ""):
+        value = as_tensor(one(target.init(lisp_list(kind.shape))), "an initializer", like=kind)
+        if value.type.dtype != kind.dtype and value.type.shape == kind.shape:
+            value = graph.emit("cast", value, dtype=kind.dtype)
+        if value.type != kind:
+            raise error(
+                "E-PARAM-008",
+                f"the initializer of `{target.path}` gives another shape",
+                expected=str(kind),
+                actual=str(value.type),
+                notes=value.provenance(),
+            )
+        graph.output("value", target.path or "", value)
+        graph.finish()
+    return graph
+
+
+def trace_update(tracer: Tracer, group: AssignedGroup, param: Parameter) -> GraphTrace:
+    """The update of every member of `group` that has the type of `param`.
+
+    Inputs: `param`, `grad`, states by their own names, scalars of the loop; outputs: `param`, each state, and `lr`.
+    """
+    graph = GraphTrace(tracer, f"update {group.name} {param.type}")
+    update = UpdateTrace(graph, group.optimizer, param)
+    token = current_update.set(update)
+    try:
+        with graph.tracing():
+            context = context_plist(graph.float_type, UPDATE_CONTEXT)
+            next_value = one(group.optimizer.update(update.param, update.grad, context))
+            graph.output("param", "param", _fitting(next_value, param, "optimizer-update"))
+            for name, slot in update.states.items():
+                graph.output("state", name, update.set.get(name) or slot.resolve(graph))
+            graph.finish()
+    finally:
+        current_update.reset(token)
+    return graph
+
+
+def trace_view(tracer: Tracer, group: AssignedGroup, param: Parameter) -> GraphTrace:
+    """What evaluation sees of a parameter, where the group's optimizer has a view."""
+    graph = GraphTrace(tracer, f"view {group.name} {param.type}")
+    update = UpdateTrace(graph, group.optimizer, param)
+    token = current_update.set(update)
+    try:
+        with graph.tracing():
+            assert group.optimizer.view is not None
+            context = context_plist(graph.float_type, LOOP_CONTEXT)
+            seen = one(group.optimizer.view(update.param, context))
+            graph.outputs = [o for o in graph.outputs if o[0].role != "value"]
+            graph.output("param", "param", _fitting(seen, param, "optimizer-view"))
+            graph.finish()
+    finally:
+        current_update.reset(token)
+    return graph
+
+
+def _fitting(value: Any, param: Parameter, what: str) -> Tensor:
+    tensor = as_tensor(value, what, like=param.type)
+    if not tensor.type.shape and param.shape:
+        tensor = broadcast_to(tensor, param.shape)
+    if tensor.type != param.type:
+        raise error(
+            "E-OPT-007",
+            f"`{what}` gives a value that does not fit the parameter",
+            expected=str(param.type),
+            actual=str(tensor.type),
+            notes=tensor.provenance(),
+        )
+    return tensor
+
+
+

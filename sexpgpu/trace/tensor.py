@@ -1,0 +1,199 @@
+"""Tensors as the language sees them, and how ordinary values and tensors meet.
+
+A `Tensor` is a node of one graph. A `Reference` (a parameter, a buffer, a scalar of the loop) has no node until a graph
+reads it. Both are `Foreign` values whose arithmetic goes through `GENERIC`, the table of generic functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from sexpgpu.diag import Note, Span, error
+from sexpgpu.dialects.builder import Val
+from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.forms import Symbol
+from sexpgpu.tensortype import TensorType
+from sexpgpu.trace.graph import GraphTrace, active_graph, current_graph
+
+GENERIC: dict[str, Callable[..., Any]] = {}
+"""Generic functions by Lisp name; each takes the arguments as the call wrote them."""
+
+
+class TensorLike(Foreign):
+    """What a tensor and a reference to one have in common."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> TensorType:
+        raise TypeError("a subclass gives the type")
+
+    def lisp_generic(self, name: str, args: tuple[Any, ...], /) -> Any:
+        rule = GENERIC.get(name)
+        if rule is None:
+            raise error("E-TYPE-010", f"`{name}` does not take a tensor", actual=str(self.type))
+        return rule(*args)
+
+    def lisp_test(self) -> bool:
+        raise error(
+            "E-FLOW-001",
+            "a tensor cannot be a test: its value is known only when the graph runs",
+            expected="an ordinary value",
+            actual=f"{self.lisp_print()}",
+            help="(where test a b) computes both and picks by element; (dim x i), (rank x), (training-p) are ordinary",
+        )
+
+    def lisp_print(self) -> str:
+        return f"#<tensor {self.type}>"
+
+
+class Tensor(TensorLike):
+    """A value of `graph`; `span` and `source` say which form made it and with what."""
+
+    __slots__ = ("graph", "source", "span", "val", "weight")
+
+    def __init__(self, graph: GraphTrace, val: Val, span: Span | None, source: str) -> None:
+        self.graph = graph
+        self.val = val
+        self.span = span
+        self.source = source
+        self.weight: Tensor | None = None  # the denominator of a masked mean: how a metric weighs it
+
+    @property
+    def type(self) -> TensorType:
+        return self.val.type
+
+    def provenance(self) -> list[Note]:
+        return [Note(f"{self.type} is {self.source}", self.span)]
+
+
+class Reference(TensorLike):
+    """A named value that each graph reading it gets as an argument."""
+
+    __slots__ = ()
+
+    def resolve(self, graph: GraphTrace) -> Tensor:
+        raise TypeError("a subclass resolves itself")
+
+
+def as_tensor(value: Any, what: str, *, like: TensorType | None = None) -> Tensor:
+    """`value` as a tensor of the current graph; a Lisp number becomes a scalar of dtype `like` or the run's float.
+
+    E-FLOW-002: a tensor of another graph. E-TYPE-011: neither tensor nor number.
+    """
+    if isinstance(value, Tensor):
+        graph = active_graph()
+        if value.graph is not graph:
+            here = f"`{graph.name}`" if graph else "no graph"
+            raise error(
+                "E-FLOW-002",
+                f"this tensor belongs to graph `{value.graph.name}`, but {here} is being traced",
+                help="pass it as an argument, or compute it again inside this function",
+                notes=value.provenance(),
+            )
+        return value
+    if isinstance(value, Reference):
+        return value.resolve(current_graph(what))
+    if isinstance(value, int | float | Fraction):
+        graph = current_graph(what)
+        dtype = like.dtype if like else graph.float_type if isinstance(value, float | Fraction) else "i32"
+        return number(graph, value, TensorType((), dtype), what)
+    raise error("E-TYPE-011", f"`{what}` needs a tensor", actual=_describe(value))
+
+
+def number(graph: GraphTrace, value: Any, type: TensorType, what: str) -> Tensor:
+    """A Lisp number as a constant of `type`; a fraction meeting an integer tensor is E-DTYPE-002."""
+    if not type.is_float and not (isinstance(value, int) or float(value).is_integer() and type.dtype == "bool"):
+        raise error(
+            "E-DTYPE-002",
+            f"`{what}`: the float {float(value)!r} meets a tensor of {type.dtype}",
+            expected="a whole number, or a float tensor",
+            actual=f"{float(value)!r} and {type}",
+            help="(cast x :float) makes the tensor a float one",
+        )
+    return graph.constant(int(value) if not type.is_float else float(value), type)
+
+
+def tensors(what: str, *values: Any) -> list[Tensor]:
+    """`values` as tensors of one dtype: Lisp numbers take the dtype of the first tensor among them.
+
+    E-DTYPE-001 when two tensors differ in dtype: nothing promotes silently.
+    """
+    like = next((v.type for v in values if isinstance(v, TensorLike)), None)
+    found = [as_tensor(v, what, like=like) for v in values]
+    first = found[0]
+    for other in found[1:]:
+        if other.type.dtype != first.type.dtype:
+            raise error(
+                "E-DTYPE-001",
+                f"`{what}`: the operands differ in dtype",
+                expected=f"{first.type.dtype}, as the first operand",
+                actual=f"{first.type} and {other.type}",
+                help=f"(cast x :{first.type.dtype})",
+                notes=[*first.provenance(), *other.provenance()],
+            )
+    return found
+
+
+def float_tensor(what: str, value: Any) -> Tensor:
+    """`value` as a tensor, which must be a float one (E-DTYPE-004)."""
+    tensor = as_tensor(value, what)
+    if not tensor.type.is_float:
+        raise error(
+            "E-DTYPE-004",
+            f"`{what}` needs a float tensor",
+            expected="f32, f64 or bf16",
+            actual=str(tensor.type),
+            help="(cast x :float)",
+            notes=tensor.provenance(),
+        )
+    return tensor
+
+
+def broadcast_shape(what: str, *operands: Tensor) -> tuple[int, ...]:
+    """The common shape by NumPy's rule; E-SHAPE-001 names the axis that does not fit and where the sizes come from."""
+    rank = max(t.type.rank for t in operands)
+    result = [1] * rank
+    for operand in operands:
+        shape = operand.type.shape
+        for i, size in enumerate(shape, rank - len(shape)):
+            if size == 1 or size == result[i]:
+                continue
+            if result[i] != 1:
+                raise error(
+                    "E-SHAPE-001",
+                    f"`{what}`: the shapes do not broadcast: axis {i - rank} is {result[i]} in one and {size} in another",
+                    expected="equal sizes, or 1, on every axis counted from the right",
+                    actual=" and ".join(str(t.type) for t in operands),
+                    notes=[note for t in operands for note in t.provenance()],
+                )
+            result[i] = size
+    return tuple(result)
+
+
+def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """`x` stretched to `shape` (its own shape: itself)."""
+    return x if x.type.shape == shape else x.graph.emit("broadcast", x, shape=shape)
+
+
+def pointwise(op: str, what: str, *values: Any) -> Tensor:
+    """One elementwise operation over broadcast operands of one dtype."""
+    operands = tensors(what, *values)
+    if len(operands) > 1:
+        shape = broadcast_shape(what, *operands)
+        operands = [broadcast_to(t, shape) for t in operands]
+    return operands[0].graph.emit(op, *operands)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Foreign):
+        return value.lisp_print()
+    if isinstance(value, Symbol):
+        return f"the symbol {value!r}"
+    if isinstance(value, str):
+        return f'the string "{value[:40]}"'
+    from sexpgpu.lang.printer import print_form
+
+    return print_form(value)[:60]
