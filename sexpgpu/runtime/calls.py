@@ -1,0 +1,108 @@
+"""Graphs bound to the tensors of a run: where each input is found and what each output is, worked out
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from attrs import define, field, frozen
+
+from sexpgpu.data.arrays import NUMPY_DTYPE
+from sexpgpu.experiment import CONTEXT, Experiment, Input, InputRole, OutputRole
+from sexpgpu.runtime.engine import Array, Engine, Executable
+from sexpgpu.tensortype import DType, TensorType
+
+Tables = Mapping[InputRole, Mapping[str, Array]]
+
+
+@define
+class Tensors:
+    """All that training changes: parameters and buffers by path, optimizer states by `path/state`.
+
+    A buffer kept per microbatch has the microbatch as its first axis.
+    """
+
+    params: dict[str, Array]
+    buffers: dict[str, Array]
+    states: dict[str, Array]
+
+
+@frozen
+class Call:
+    """An executable with its inputs looked up by role and name."""
+
+    executable: Executable
+    places: dict[OutputRole, list[tuple[str, int]]] = field(init=False)
+    wanted: list[tuple[InputRole, str]] = field(init=False)
+
+    @places.default
+    def _find_places(self) -> dict[OutputRole, list[tuple[str, int]]]:
+        places: dict[OutputRole, list[tuple[str, int]]] = {}
+        for position, output in enumerate(self.executable.spec.outputs):
+            places.setdefault(output.role, []).append((output.name, position))
+        return places
+
+    @wanted.default
+    def _find_wanted(self) -> list[tuple[InputRole, str]]:
+        return [(slot.role, slot.name) for slot in self.executable.spec.inputs]
+
+    def __call__(self, tables: Tables) -> list[Array]:
+        """Results in the order of the graph's outputs."""
+        return self.executable([tables[role][name] for role, name in self.wanted])
+
+    def named(self, results: list[Array], role: OutputRole) -> dict[str, Array]:
+        """The results of one role, by name."""
+        return {name: results[position] for name, position in self.places.get(role, ())}
+
+
+@define
+class Calls:
+    """The calls of a run, made when first needed; a batch of another size is its own call."""
+
+    engine: Engine
+    _made: dict[tuple[str, int | None], Call] = field(factory=dict, init=False)
+
+    def get(self, graph: str, rows: int | None = None) -> Call:
+        own = self.engine.experiment.graphs[graph].rows
+        key = (graph, None if rows == own else rows)
+        if key not in self._made:
+            self._made[key] = Call(self.engine.executable(*key))
+        return self._made[key]
+
+
+@frozen
+class Contexts:
+    """Makes the scalars that graphs ask of the loop, each in its type; those that none asks for are not
+    made.
+    """
+
+    types: dict[str, np.dtype[np.generic]]
+
+    def make(self, **values: float) -> dict[str, Array]:
+        named = {name.replace("_", "-"): value for name, value in values.items()}
+        return {name: np.array(named[name], dtype) for name, dtype in self.types.items() if name in named}
+
+
+def float_dtype(experiment: Experiment) -> DType:
+    """The run's float type: f64 under `:f64`, else f32."""
+    return "f64" if experiment.run.precision == "f64" else "f32"
+
+
+def contexts_of(experiment: Experiment) -> Contexts:
+    asked = {slot.name for graph in experiment.graphs.values() for slot in graph.inputs if slot.role == "ctx"}
+    types: dict[str, np.dtype[np.generic]] = {}
+    for name, kind in CONTEXT.items():
+        if name in asked:
+            types[name] = NUMPY_DTYPE[float_dtype(experiment)] if kind == "float" else np.dtype(np.int32)
+    return Contexts(types)
+
+
+def zeros(type: TensorType) -> Array:
+    return np.zeros(type.shape, NUMPY_DTYPE[type.dtype])
+
+
+def state_name(slot: Input) -> str:
+    """The state's own name, behind the path of the parameter it was traced for."""
+    return slot.name.rpartition("/")[2]

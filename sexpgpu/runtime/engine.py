@@ -1,0 +1,38 @@
+"""What the loop asks of a device: to run the graphs of an experiment, one call at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from sexpgpu.experiment import Experiment, Graph
+
+Array = NDArray[Any]
+
+
+class Executable(Protocol):
+    """One graph, ready to run. Inputs and results are in the order of `spec`.
+
+    The caller keeps its inputs; the results are new arrays that the caller may change.
+    """
+
+    @property
+    def spec(self) -> Graph: ...
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]: ...
+
+
+class Engine(Protocol):
+    """A device holding one experiment. `device` is its name in words, for the record of the run."""
+
+    @property
+    def experiment(self) -> Experiment: ...
+    @property
+    def device(self) -> str: ...
+
+    def executable(self, graph: str, rows: int | None = None) -> Executable:
+        """The graph of that name; with `rows` other than its own, traced again for a batch of so many
+        records.
+        """
+        ...

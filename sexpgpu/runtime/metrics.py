@@ -1,0 +1,72 @@
+"""Metrics and counters: collected from each call of a graph, reduced over a step or an evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import define, field
+
+from sexpgpu.data.arrays import NUMPY_DTYPE
+from sexpgpu.experiment import Output
+from sexpgpu.runtime.calls import Call, Calls
+from sexpgpu.runtime.engine import Array
+from sexpgpu.runtime.fold import exact_sum, weighted_mean
+
+
+@define
+class Collected:
+    """What the calls of one step or evaluation reported so far, a value a call, under `prefix`."""
+
+    prefix: str
+    _outputs: dict[str, Output] = field(factory=dict, init=False)
+    _values: dict[str, list[float]] = field(factory=dict, init=False)
+    _weights: dict[str, list[float]] = field(factory=dict, init=False)
+    _counters: dict[str, int] = field(factory=dict, init=False)
+
+    def add(self, call: Call, results: Sequence[Array], rows: int) -> None:
+        """Takes metrics, their weights and the counters from one call over `rows` records."""
+        spec = call.executable.spec
+        weights = {name: float(results[i]) for name, i in call.places.get("weight", ())}
+        for name, i in call.places.get("metric", ()):
+            self._outputs[name] = spec.outputs[i]
+            self._values.setdefault(name, []).append(float(results[i]))
+            self._weights.setdefault(name, []).append(weights.get(name, float(rows)))
+        for name, count in spec.counters:
+            self._counters[name] = self._counters.get(name, 0) + count
+        for name, i in call.places.get("counter", ()):
+            self._counters[name] = self._counters.get(name, 0) + int(results[i])
+
+    def metrics(self, calls: Calls) -> dict[str, float]:
+        """Every metric reduced and mapped, under its full name, in the order the graph reports them."""
+        found = {}
+        for name, output in self._outputs.items():
+            value = reduced(output, self._values[name], self._weights[name])
+            if output.then is not None:
+                value = _mapped(calls.get(output.then), value)
+            found[name if "/" in name else f"{self.prefix}/{name}"] = value
+        return found
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return self._counters
+
+
+def reduced(output: Output, values: Sequence[float], weights: Sequence[float]) -> float:
+    """One number from a value a call, as the metric says; NaN wins a maximum."""
+    match output.reduce:
+        case "mean":
+            return weighted_mean(values, weights)
+        case "sum":
+            return exact_sum(values)
+        case "max":
+            return math.nan if any(map(math.isnan, values)) else max(values)
+        case "last":
+            return values[-1]
+
+
+def _mapped(call: Call, value: float) -> float:
+    (slot,) = call.executable.spec.inputs
+    (result,) = call.executable([np.array(value, NUMPY_DTYPE[slot.type.dtype])])
+    return float(result)

@@ -1,0 +1,47 @@
+"""The global gradient norm, clipping by it, and the search for what was not finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from sexpgpu.runtime.engine import Array
+
+_BLOCK = 8192
+_EPSILON = 1e-6  # keeps the factor finite for a norm of zero, as in PyTorch's clip_grad_norm_
+
+
+def global_norm(gradients: Iterable[Array]) -> float:
+    """sqrt of the sum of all squares.
+
+    Squares are summed in the gradients' own type over blocks of fixed length, the blocks' sums in double
+    precision: the result depends on no thread count and loses nothing that float32 could show.
+    """
+    return math.sqrt(sum(_squares(gradient) for gradient in gradients))
+
+
+def _squares(gradient: Array) -> float:
+    flat = gradient.reshape(-1)
+    whole = len(flat) - len(flat) % _BLOCK
+    blocks = flat[:whole].reshape(-1, _BLOCK)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.einsum("ij,ij->i", blocks, blocks)
+        rest = np.einsum("i,i->", flat[whole:], flat[whole:])
+    return float(sums.sum(dtype=np.float64)) + float(rest)
+
+
+def clip(gradients: dict[str, Array], norm: float, limit: float) -> None:
+    """Scales all gradients by min(1, limit / (norm + 1e-6)), the factor computed in the gradients' type."""
+    for path, gradient in gradients.items():
+        real = gradient.dtype.type
+        factor = real(limit) / (real(norm) + real(_EPSILON))
+        if factor < 1:
+            out = gradient if gradient.flags.writeable else None
+            gradients[path] = np.multiply(gradient, factor, out=out)
+
+
+def first_not_finite(gradients: Mapping[str, Array]) -> str | None:
+    """The first parameter whose gradient holds a NaN or an infinity."""
+    return next((path for path, gradient in gradients.items() if not np.isfinite(gradient).all()), None)

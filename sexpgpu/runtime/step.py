@@ -1,0 +1,250 @@
+"""One training step: microbatches, accumulation, norm, finite guard, updates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import define, field, frozen
+
+from sexpgpu.data.loader import OpenLoader
+from sexpgpu.data.order import Indices
+from sexpgpu.experiment import Experiment, InputRole
+from sexpgpu.runtime.calls import Call, Calls, Contexts, Tensors, state_name
+from sexpgpu.runtime.engine import Array
+from sexpgpu.runtime.fold import MeanFold, SumFold, weighted_mean
+from sexpgpu.runtime.metrics import Collected
+from sexpgpu.runtime.norm import clip, first_not_finite, global_norm
+from sexpgpu.runtime.plan import Plan
+
+
+@frozen
+class Refusal:
+    """Why a step committed nothing: the first tensor that was not finite, and where that showed.
+
+    `tensor` is `loss` or a parameter path (its gradient), or None when only the norm overflowed. `microbatch`
+    is known for the loss.
+    """
+
+    tensor: str | None
+    microbatch: int | None
+    records: tuple[int, ...]
+
+
+@frozen
+class StepResult:
+    loss: float
+    metrics: dict[str, float]
+    counters: dict[str, int]
+    records: int
+    refusal: Refusal | None
+
+
+@frozen
+class _Microbatch:
+    indices: Indices
+    fields: dict[str, Array]
+    context: dict[str, Array]
+
+    @property
+    def rows(self) -> int:
+        return len(self.indices)
+
+
+@frozen
+class _Gathered:
+    """What the microbatches of a step gave together."""
+
+    loss: float
+    losses: list[float]
+    gradients: dict[str, Array]
+    buffers: dict[str, Array]
+    collected: Collected
+
+
+@frozen
+class _Update:
+    """One update graph with the places of its inputs and outputs; they are the same for each of its
+    parameters.
+    """
+
+    call: Call
+    params: tuple[str, ...]
+    group: str
+    slots: tuple[tuple[InputRole, str], ...]
+
+    @classmethod
+    def of(cls, call: Call, params: tuple[str, ...], group: str) -> _Update:
+        inputs = call.executable.spec.inputs
+        named = ((slot.role, state_name(slot) if slot.role == "state" else slot.name) for slot in inputs)
+        return cls(call, params, group, tuple(named))
+
+
+@define
+class TrainStep:
+    """Runs steps of one experiment; made once a run."""
+
+    experiment: Experiment
+    calls: Calls
+    loader: OpenLoader
+    plan: Plan
+    contexts: Contexts
+    _updates: list[_Update] = field(init=False)
+    _per_microbatch: frozenset[str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        updates = self.experiment.updates
+        self._updates = [_Update.of(self.calls.get(u.graph), u.params, u.group) for u in updates]
+        kept = (buffer.path for buffer in self.experiment.buffers if buffer.per_microbatch)
+        self._per_microbatch = frozenset(kept)
+
+    def run(self, step: int, tensors: Tensors) -> StepResult:
+        """Step number `step`, from 0. Changes `tensors`, unless loss or norm is not finite."""
+        batches = self._read(step)
+        gathered = self._gather(batches, tensors)
+        norm = global_norm(gathered.gradients.values())
+        metrics = {"train/loss": gathered.loss}
+        metrics |= gathered.collected.metrics(self.calls)
+        metrics["optim/grad_norm"] = norm
+        refusal = None
+        if not (math.isfinite(gathered.loss) and math.isfinite(norm)):
+            refusal = _refusal(gathered, batches)
+        else:
+            limit = self.experiment.run.clip_norm
+            if limit is not None:
+                clip(gathered.gradients, norm, limit)
+            context = self._context(step, grad_norm=norm, loss=gathered.loss)
+            metrics |= self._apply(tensors, gathered.gradients, context)
+            tensors.buffers.update(gathered.buffers)
+        rows = sum(batch.rows for batch in batches)
+        return StepResult(gathered.loss, metrics, gathered.collected.counters, rows, refusal)
+
+    def _read(self, step: int) -> list[_Microbatch]:
+        indices = [self.loader.indices(q) for q in self.plan.batches_of(step)]
+        total = sum(map(len, indices))
+        return [
+            _Microbatch(
+                numbers,
+                self.loader.read(numbers),
+                self._context(step, microbatch=i, share=len(numbers) / total),
+            )
+            for i, numbers in enumerate(indices)
+        ]
+
+    def _context(self, step: int, **values: float) -> dict[str, Array]:
+        common = {"microbatch": 0, "trip": 0, "stage": 0, "share": 1.0} | values
+        progress = step / self.plan.steps
+        epoch = self.plan.epochs_before(step)
+        return self.contexts.make(step=step, steps=self.plan.steps, epoch=epoch, progress=progress, **common)
+
+    def _gather(self, batches: Sequence[_Microbatch], tensors: Tensors) -> _Gathered:
+        rows = [batch.rows for batch in batches]
+        sums = self._step_sums(batches, tensors)
+        tree = self.experiment.run.deterministic
+        gradients: dict[str, MeanFold] = {}
+        proposals: dict[str, MeanFold] = {}
+        buffers = dict(tensors.buffers)
+        losses: list[float] = []
+        collected = Collected("train")
+        for i, batch in enumerate(batches):
+            call = self.calls.get(self.experiment.train_graph, batch.rows)
+            results = call(
+                {
+                    "param": tensors.params,
+                    "buffer": self._buffers_of(i, tensors),
+                    "field": batch.fields,
+                    "ctx": batch.context,
+                    "step_sum": sums,
+                }
+            )
+            collected.add(call, results, batch.rows)
+            losses += [float(loss) for loss in call.named(results, "loss").values()]
+            for path, gradient in call.named(results, "grad").items():
+                gradients.setdefault(path, MeanFold(rows, tree)).add(gradient)
+            for path, proposal in call.named(results, "buffer").items():
+                if path in self._per_microbatch:
+                    buffers[path] = _with_row(buffers[path], tensors.buffers[path], i, proposal)
+                elif proposal.dtype.kind == "f":
+                    proposals.setdefault(path, MeanFold(rows, tree=True)).add(proposal)
+                else:
+                    buffers[path] = proposal
+        buffers |= {path: fold.mean() for path, fold in proposals.items()}
+        means = {path: fold.mean() for path, fold in gradients.items()}
+        return _Gathered(weighted_mean(losses, rows), losses, means, buffers, collected)
+
+    def _step_sums(self, batches: Sequence[_Microbatch], tensors: Tensors) -> dict[str, Array]:
+        """The totals over the step that the train graph reads, by a pass of their own over its
+        microbatches.
+        """
+        graph = self.experiment.sums_graph
+        if graph is None:
+            return {}
+        folds: dict[str, SumFold] = {}
+        for i, batch in enumerate(batches):
+            call = self.calls.get(graph, batch.rows)
+            results = call(
+                {
+                    "param": tensors.params,
+                    "buffer": self._buffers_of(i, tensors),
+                    "field": batch.fields,
+                    "ctx": batch.context,
+                }
+            )
+            for name, term in call.named(results, "step_term").items():
+                folds.setdefault(name, SumFold()).add(term)
+        return {name: fold.total() for name, fold in folds.items()}
+
+    def _buffers_of(self, microbatch: int, tensors: Tensors) -> dict[str, Array]:
+        if not self._per_microbatch:
+            return tensors.buffers
+        kept = {path: tensors.buffers[path][microbatch] for path in self._per_microbatch}
+        return tensors.buffers | kept
+
+    def _apply(
+        self, tensors: Tensors, gradients: dict[str, Array], context: dict[str, Array]
+    ) -> dict[str, float]:
+        """Runs every update graph on every parameter it serves; gives the series that they report."""
+        several = len(self.experiment.groups) > 1
+        reported: dict[str, float] = {}
+        for update in self._updates:
+            for path in update.params:
+                gradient = gradients.pop(path)
+                inputs = []
+                for role, name in update.slots:
+                    match role:
+                        case "param":
+                            inputs.append(tensors.params[path])
+                        case "grad":
+                            inputs.append(gradient)
+                        case "state":
+                            inputs.append(tensors.states[f"{path}/{name}"])
+                        case _:
+                            inputs.append(context[name])
+                results = update.call.executable(inputs)
+                for output, result in zip(update.call.executable.spec.outputs, results, strict=True):
+                    match output.role:
+                        case "param":
+                            tensors.params[path] = result
+                        case "state":
+                            tensors.states[f"{path}/{output.name.rpartition('/')[2]}"] = result
+                        case _:
+                            series = f"optim/{output.name}"
+                            series = f"{series}.{update.group}" if several else series
+                            reported.setdefault(series, float(result))
+        return reported
+
+
+def _refusal(gathered: _Gathered, batches: Sequence[_Microbatch]) -> Refusal:
+    for i, loss in enumerate(gathered.losses):
+        if not math.isfinite(loss):
+            return Refusal("loss", i, tuple(batches[i].indices.tolist()))
+    records = np.concatenate([batch.indices for batch in batches])
+    return Refusal(first_not_finite(gathered.gradients), None, tuple(records.tolist()))
+
+
+def _with_row(current: Array, committed: Array, row: int, value: Array) -> Array:
+    # The first row to change makes the copy, so that a refused step leaves the committed buffer as it was.
+    fresh = current.copy() if current is committed else current
+    fresh[row] = value
+    return fresh
