@@ -101,10 +101,10 @@ class Builder:
     ) -> ir.Operation:
         context = self.context
         return ir.Operation.create(
-            f"sx.{op.name}",
+            "sx." + op.name,
             results=[context.type(type) for type in types],
             operands=[operand.value for operand in operands],
-            attributes={a.name: context.attribute(a.type, attrs[a.name]) for a in op.attrs},
+            attributes={a.name: context.attribute(a.type, attrs[a.name]) for a in op.attrs} if op.attrs else None,
             loc=self.location,
             ip=self.ip,
         )

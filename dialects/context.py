@@ -34,6 +34,7 @@ from sexpgpu.tensortype import TensorType
 __all__ = ["Context", "Report", "from_mlir", "open_context", "operations", "path_of", "span_of", "to_mlir"]
 
 Result = TypeVar("Result")
+_INEXACT = frozenset({"float", "floats", "number"})  # as keys, 0.0 and -0.0 would be one
 
 _bindings.globals.append_dialect_search_prefix("sexpgpu.dialects")
 
@@ -54,7 +55,7 @@ class Context:
     mlir: ir.Context
     reports: list[Report] = field(factory=list)
     types: dict[TensorType, ir.Type] = field(factory=dict)
-    attributes: dict[tuple[str, object], ir.Attribute] = field(factory=dict)
+    attributes: dict[tuple[object, ...], ir.Attribute] = field(factory=dict)
     locations: dict[tuple[Span | None, str], ir.Location] = field(factory=dict)
 
     def type(self, type: TensorType) -> ir.Type:
@@ -65,15 +66,22 @@ class Context:
         return found
 
     def attribute(self, kind: AttrType, value: Any) -> ir.Attribute:
-        """The attribute that holds `value`, built once where its Python form is a safe key (0.0 == -0.0 is not)."""
+        """The attribute that holds `value`, built once; an array is not kept."""
         if kind == "tensor":
-            return attributes.encode_dense(value, self.type(value.type), self.mlir)
-        if kind in ("number", "float", "floats"):
-            return attributes.encode(kind, value, self.mlir)
-        key = (kind, value)
+            if not value.is_splat:
+                return attributes.encode_dense(value, self.type(value.type), self.mlir)
+            key: tuple[object, ...] = (value.type, repr(value.data))
+        elif kind in _INEXACT:
+            key = (kind, repr(value))
+        else:
+            key = (kind, value)
         found = self.attributes.get(key)
         if found is None:
-            found = self.attributes[key] = attributes.encode(kind, value, self.mlir)
+            if kind == "tensor":
+                found = attributes.encode_dense(value, self.type(value.type), self.mlir)
+            else:
+                found = attributes.encode(kind, value, self.mlir)
+            self.attributes[key] = found
         return found
 
     def location(self, span: Span | None, path: str = "") -> ir.Location:

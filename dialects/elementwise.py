@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sexpgpu.dialects.arrays import plain, ufunc
+from sexpgpu.dialects.erf import erf
 from sexpgpu.dialects.opdef import Array, Attr, Move, OpDef, Pointwise, Sample, numpy_dtype, sample
 from sexpgpu.dialects.rules import ANY, BOOL, FLOATS, NUMBERS, elementwise, require_dtype, require_same, with_dtype
 from sexpgpu.tensortype import DType, TensorType
@@ -15,9 +16,9 @@ from sexpgpu.tensortype import DType, TensorType
 Vjp = Callable[..., tuple[Any, ...]] | None
 
 
-def _samples(arity: int, dtypes: tuple[str, ...], domain: tuple[float, float], smooth: bool) -> tuple[Sample, ...]:
+def _samples(arity: int, dtypes: tuple[str, ...], domain: tuple[float, float]) -> tuple[Sample, ...]:
     shapes = ("[2, 3]", "[]", "[0, 2]", "[1, 5, 1]")
-    main = [sample(*[f"{dtypes[0]}{shape}"] * arity, domain=domain, smooth=smooth) for shape in shapes]
+    main = [sample(*[f"{dtypes[0]}{shape}"] * arity, domain=domain) for shape in shapes]
     return (*main, *(sample(*[f"{dtype}[4]"] * arity, domain=domain, smooth=False) for dtype in dtypes[1:]))
 
 
@@ -30,7 +31,6 @@ def _unary(
     allowed: frozenset[str] = FLOATS,
     result: DType | None = None,
     domain: tuple[float, float] = (-2.0, 2.0),
-    smooth: bool = True,
     inplace: bool = True,
 ) -> OpDef:
     dtypes = {FLOATS: ("f64", "f32", "bf16"), BOOL: ("bool",)}.get(allowed, ("f64", "f32", "i32", "u8"))
@@ -41,7 +41,7 @@ def _unary(
         infer=elementwise(name, ("x",), allowed, result),
         numpy=numpy,
         vjp=vjp,
-        samples=_samples(1, dtypes, domain, smooth),
+        samples=_samples(1, dtypes, domain),
         doc=doc,
         inplace=inplace and result is None,
     )
@@ -56,7 +56,6 @@ def _binary(
     allowed: frozenset[str] = NUMBERS,
     result: DType | None = None,
     domain: tuple[float, float] = (-2.0, 2.0),
-    smooth: bool = True,
 ) -> OpDef:
     dtypes = {FLOATS: ("f64", "f32"), BOOL: ("bool",), ANY: ("f64", "i32", "bool")}.get(
         allowed, ("f64", "f32", "i32", "i64", "u8")
@@ -68,7 +67,7 @@ def _binary(
         infer=elementwise(name, ("x", "y"), allowed, result),
         numpy=numpy,
         vjp=vjp,
-        samples=_samples(2, dtypes, domain, smooth),
+        samples=_samples(2, dtypes, domain),
         doc=doc,
         inplace=result is None,
     )
@@ -135,14 +134,12 @@ def _relu_vjp(b: Any, g: Any, out: Any, x: Any) -> tuple[Any, ...]:
 
 
 _POSITIVE = (0.25, 3.0)
-_APART = (0.3, 3.0)
 
 UNARY = (
     _unary("neg", ufunc(np.negative), lambda b, g, out, x: (-g,), "-x", allowed=NUMBERS),
     _unary("abs", ufunc(np.abs), lambda b, g, out, x: (g * b("sign", x),), "|x|; derivative 0 at 0",
-           allowed=NUMBERS, domain=_APART),
-    _unary("sign", ufunc(np.sign), lambda b, g, out, x: (None,), "-1, 0 or 1; derivative 0", allowed=NUMBERS,
-           domain=_APART),
+           allowed=NUMBERS),
+    _unary("sign", ufunc(np.sign), lambda b, g, out, x: (None,), "-1, 0 or 1; derivative 0", allowed=NUMBERS),
     _unary("exp", ufunc(np.exp), lambda b, g, out, x: (g * out,), "e^x"),
     _unary("expm1", ufunc(np.expm1), lambda b, g, out, x: (g * (out + 1),), "e^x - 1, exact near 0"),
     _unary("log", ufunc(np.log), lambda b, g, out, x: (g / x,), "natural logarithm", domain=_POSITIVE),
@@ -154,15 +151,14 @@ UNARY = (
     _unary("cos", ufunc(np.cos), lambda b, g, out, x: (-(g * b("sin", x)),), "cosine of radians"),
     _unary("tanh", ufunc(np.tanh), lambda b, g, out, x: (g * (1 - out * out),), "hyperbolic tangent"),
     _unary("sigmoid", _sigmoid, lambda b, g, out, x: (g * out * (1 - out),), "1 / (1 + e^-x)"),
-    _unary("floor", ufunc(np.floor), lambda b, g, out, x: (None,), "greatest integer <= x; derivative 0",
-           domain=(0.1, 0.9)),
-    _unary("ceil", ufunc(np.ceil), lambda b, g, out, x: (None,), "least integer >= x; derivative 0",
-           domain=(0.1, 0.9)),
-    _unary("round", ufunc(np.rint), lambda b, g, out, x: (None,), "nearest integer, halves to even; derivative 0",
-           domain=(0.6, 1.4)),
+    _unary("erf", erf, lambda b, g, out, x: (g * (b("exp", -(x * x)) * 1.1283791670955126),),
+           "2/sqrt(pi) * integral of e^(-t^2) from 0 to x; within 2 ulp"),
+    _unary("floor", ufunc(np.floor), lambda b, g, out, x: (None,), "greatest integer <= x; derivative 0"),
+    _unary("ceil", ufunc(np.ceil), lambda b, g, out, x: (None,), "least integer >= x; derivative 0"),
+    _unary("round", ufunc(np.rint), lambda b, g, out, x: (None,), "nearest integer, halves to even; derivative 0"),
     _unary("logical_not", ufunc(np.logical_not), None, "not x", allowed=BOOL),
     _unary("isfinite", ufunc(np.isfinite), None, "true where x is neither infinite nor NaN", result="bool"),
-    _unary("relu", _relu, _relu_vjp, "max(x, 0); derivative 0 at 0", allowed=NUMBERS, domain=_APART),
+    _unary("relu", _relu, _relu_vjp, "max(x, 0); derivative 0 at 0", allowed=NUMBERS),
     _unary("square", ufunc(np.square), lambda b, g, out, x: (g * x * 2,), "x * x", allowed=NUMBERS),
     _unary("reciprocal", ufunc(np.reciprocal), lambda b, g, out, x: (-(g * out * out),), "1 / x",
            domain=_POSITIVE),
@@ -175,7 +171,7 @@ BINARY = (
     _binary("div", ufunc(np.divide), lambda b, g, out, x, y: (g / y, -(g * out / y)), "x / y", allowed=FLOATS,
             domain=_POSITIVE),
     _binary("mod", ufunc(np.mod), lambda b, g, out, x, y: (g, -(g * b("floor", x / y))),
-            "x - y * floor(x / y): the sign of y", domain=(1.0, 1.9), smooth=False),
+            "x - y * floor(x / y): the sign of y", domain=_POSITIVE),
     _binary("pow", ufunc(np.power), _pow_vjp, "x ^ y; the derivative to y is 0 where x <= 0", allowed=FLOATS,
             domain=_POSITIVE),
     _binary("maximum", ufunc(np.maximum), _select_vjp("gt"), "the greater; NaN if either is; ties share the cotangent"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sexpgpu.dialects import elementwise, movement
+from sexpgpu.dialects import composite, contraction, elementwise, indexing, movement, random, reduction
 from sexpgpu.dialects.opdef import OpDef
 
-OPS: dict[str, OpDef] = {
-    op.name: op for module in (elementwise, movement) for op in module.OPERATIONS
-}
+_MODULES = (elementwise, reduction, movement, contraction, indexing, random, composite)
+
+OPS: dict[str, OpDef] = {op.name: op for module in _MODULES for op in module.OPERATIONS}

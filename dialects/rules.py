@@ -137,12 +137,13 @@ def elementwise(
 ) -> Callable[..., TensorType]:
     """The `infer` of an operation whose operands have one type, its result the same shape."""
 
-    def infer(*types: TensorType, **attrs: object) -> TensorType:
-        if allowed is not ANY:
-            require_dtype(op, roles[0], types[0], allowed)
+    def infer(*types: TensorType) -> TensorType:
         first = types[0]
-        if any(type != first for type in types):
-            require_same(op, roles, types)
+        if first.dtype not in allowed:
+            require_dtype(op, roles[0], first, allowed)
+        for type in types:
+            if type is not first and type != first:
+                require_same(op, roles, types)
         return first if result is None else TensorType(first.shape, result)
 
     return infer

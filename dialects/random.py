@@ -1,0 +1,111 @@
+"""Random numbers: each element is a function of the key and of (element, step, trip), so nothing is ever replayed.
+
+The element counts over the whole step (microbatch * size + flat index): one microbatch of 8 and eight of 1 draw the
+same numbers. Bits come from Philox4x32-10 with the counter words (element low, element high, step, trip).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sexpgpu.diag import error
+from sexpgpu.dialects.arrays import plain
+from sexpgpu.dialects.opdef import Array, Attr, OpDef, Random, sample
+from sexpgpu.dialects.rules import FLOATS, require_dtype, require_sizes
+from sexpgpu.philox import philox4x32
+from sexpgpu.tensortype import DType, TensorType
+
+Ints = tuple[int, ...]
+_COUNTER = TensorType((3,), "i32")
+
+
+def _require(op: str, counter: TensorType, shape: Ints) -> None:
+    require_sizes(op, shape)
+    if counter != _COUNTER:
+        raise error(
+            "E-SHAPE-014",
+            f"{op}: the counter is not (microbatch, step, trip)",
+            expected=f"counter: {_COUNTER}",
+            actual=f"counter: {counter}",
+        )
+
+
+def _bits_infer(counter: TensorType, *, key: int, shape: Ints) -> TensorType:
+    _require("random_bits", counter, shape)
+    return TensorType(shape, "i32")
+
+
+def _uniform_infer(counter: TensorType, *, key: int, shape: Ints, dtype: DType) -> TensorType:
+    _require("random_uniform", counter, shape)
+    type = TensorType(shape, dtype)
+    require_dtype("random_uniform", "the result", type, FLOATS)
+    return type
+
+
+def _words(counter: Array, key: int, shape: Ints) -> NDArray[np.uint32]:
+    """The four words of every element: u32[size, 4]."""
+    size = math.prod(shape)
+    microbatch, step, trip = (int(n) for n in counter)
+    element = np.arange(microbatch * size, (microbatch + 1) * size, dtype=np.uint64)
+    counters = np.empty((size, 4), np.uint32)
+    counters[:, 0] = element & np.uint64(0xFFFFFFFF)
+    counters[:, 1] = element >> np.uint64(32)
+    counters[:, 2] = step & 0xFFFFFFFF
+    counters[:, 3] = trip & 0xFFFFFFFF
+    return philox4x32(key & 0xFFFFFFFF, key >> 32 & 0xFFFFFFFF, counters)
+
+
+def _bits(counter: Array, *, key: int, shape: Ints) -> Array:
+    return np.ascontiguousarray(_words(counter, key, shape)[:, 0]).view(np.int32).reshape(shape)
+
+
+def _uniform(counter: Array, *, key: int, shape: Ints, dtype: DType) -> Array:
+    words = _words(counter, key, shape)
+    if dtype == "f64":
+        whole = words[:, 0].astype(np.uint64) | words[:, 1].astype(np.uint64) << np.uint64(32)
+        return ((whole >> np.uint64(11)) * 2.0**-53).reshape(shape)
+    if dtype == "bf16":  # 8 bits: more would round up to 1
+        return ((words[:, 0] >> np.uint32(24)).astype(np.float32) * np.float32(2.0**-8)).reshape(shape)
+    return ((words[:, 0] >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)).reshape(shape)
+
+
+def _no_cotangent(b: Any, g: Any, out: Any, counter: Any, **attrs: Any) -> tuple[None]:
+    return (None,)
+
+
+OPERATIONS = (
+    OpDef(
+        name="random_bits",
+        kind=Random(),
+        operands=("counter",),
+        attrs=(Attr("key", "int"), Attr("shape", "ints")),
+        infer=_bits_infer,
+        numpy=plain(_bits),
+        vjp=None,
+        samples=(
+            sample("i32[3]", key=7, shape=(2, 3)),
+            sample("i32[3]", key=2**64 - 5, shape=()),
+            sample("i32[3]", key=-1, shape=(0,)),
+        ),
+        doc="32 random bits an element, as i32: the first word of Philox4x32-10",
+    ),
+    OpDef(
+        name="random_uniform",
+        kind=Random(),
+        operands=("counter",),
+        attrs=(Attr("key", "int"), Attr("shape", "ints"), Attr("dtype", "dtype")),
+        infer=_uniform_infer,
+        numpy=plain(_uniform),
+        vjp=_no_cotangent,
+        samples=(
+            sample("i32[3]", key=7, shape=(2, 3), dtype="f32"),
+            sample("i32[3]", key=2**63, shape=(5,), dtype="f64"),
+            sample("i32[3]", key=0, shape=(), dtype="bf16"),
+        ),
+        doc="uniform in [0, 1): the upper 24 bits of a word for f32, 53 of two words for f64, 8 for bf16",
+    ),
+)
