@@ -42,7 +42,7 @@ class Simplify(Pass):
         for func in functions(module):
             block = func.regions[0].blocks[0]
             _forward(block, context)
-            _remove_dead(block)
+            remove_dead(block)
 
 
 class Site:
@@ -248,7 +248,8 @@ def _unseen(value: Any, made: dict[Any, Site]) -> list[Any]:
     return [before for v in op.operands for before in _unseen(v, made)] + [op]
 
 
-def _remove_dead(block: Any) -> None:
+def remove_dead(block: Any) -> None:
+    """Erase the operations of `block` that nobody uses."""
     for op in reversed([op.operation for op in block.operations][:-1]):
         if all(next(iter(result.uses), None) is None for result in op.results):
             op.erase()

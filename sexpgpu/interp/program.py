@@ -49,7 +49,7 @@ class Program:
     """A callable graph: `program(arrays)` takes the inputs of `spec` in order and gives its outputs in order.
 
     Arrays are of exactly the declared shapes and NumPy dtypes; bf16 is float32 holding rounded values. Inputs are
-    never written to; an output may be an input or share memory with one.
+    never written to; outputs are arrays of their own, which the caller may change.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Program:
         spec: Graph,
         instructions: Sequence[Instruction],
         constants: dict[int, Array],
-        results: Sequence[int],
+        results: Sequence[tuple[int, bool]],
         slots: int,
     ) -> None:
         self.spec = spec
@@ -92,7 +92,7 @@ class Program:
                         free.setdefault((array.nbytes, array.dtype), []).append(array)
                 for slot in step.dead:
                     slots[slot] = None
-        return [slots[i] for i in self.results]
+        return [np.array(slots[i]) if shared else slots[i] for i, shared in self.results]
 
 
 def _memory(step: Instruction, slots: list[Any], free: dict[tuple[int, Any], list[Array]]) -> Array | None:
@@ -156,7 +156,9 @@ def load(func: Any) -> Program:
                 type.dtype == "bf16" and not isinstance(record.kind, Move),
             )
         )
-    return Program(read_graph(func), instructions, constants, results, len(numbers))
+    owners = [shares[s] for s in results]
+    shared = [s not in owned or owners.count(s) > 1 for s in owners]
+    return Program(read_graph(func), instructions, constants, list(zip(results, shared, strict=True)), len(numbers))
 
 
 def _bytes(type: TensorType) -> int:
@@ -170,13 +172,12 @@ def _constant(record: OpDef, attrs: dict[str, Any]) -> Array:
 
 
 def _owns(record: OpDef, op: Any) -> bool:
-    """Whether the result's memory is surely its own: an operation that cannot write in place may pass an operand on."""
-    if not isinstance(record.kind, Pointwise | Contract | Row):
-        return False
+    """Whether the result's memory is surely its own: a view is not, nor what may be the operand passed on."""
+    if isinstance(record.kind, Move):
+        return not record.kind.views
     own = numpy_dtype(type_of(op.results[0]).dtype)
-    return record.inplace or all(numpy_dtype(type_of(v).dtype) != own for v in op.operands) or not isinstance(
-        record.kind, Pointwise
-    )
+    passes_on = isinstance(record.kind, Pointwise) and not record.inplace
+    return not passes_on or all(numpy_dtype(type_of(v).dtype) != own for v in op.operands)
 
 
 def _alone(slot: int, ins: tuple[int, ...], shares: list[int], type: TensorType, op: Any) -> bool:

@@ -1,0 +1,108 @@
+"""The command line: verbs loaded when they are called, exit codes, and the last line of defence.
+
+Standard output carries the answer, standard error everything else. Exit codes: 0 done, 1 the experiment or the run is
+at fault, 2 wrong usage, 3 this machine cannot, 4 input or output that a retry may mend, 70 a fault of ours, 128 + n
+signal n.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from sexpgpu import __version__
+
+VERBS = {
+    "check": "compile a file and report every mistake in it",
+    "doctor": "say whether a run can start on this machine",
+    "eval": "print the value of every top-level form",
+    "explain": "say what the compiler made of a file",
+    "explain-code": "print the long form of a diagnostic code",
+    "ir": "print the experiment document or the MLIR module",
+    "run": "train",
+}
+
+
+class Verbs(click.Group):
+    """A group whose commands are imported when they are called: help needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = import_module(f"sexpgpu.cli.{name.replace('-', '_')}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from sexpgpu.diag import nearest
+
+            near = nearest(args[0], VERBS)
+            hint = f" Did you mean `{near}`?" if near else f" Verbs: {' '.join(VERBS)}."
+            raise click.UsageError(f"there is no verb `{args[0]}`.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sexpgpu")
+def cli() -> None:
+    """Compile and train experiments: one .sx file is one experiment.
+
+    \b
+    sexpgpu check examples/shakespeare.sx
+    sexpgpu run examples/shakespeare.sx --variant smoke
+    """
+
+
+def main() -> None:
+    """Run the command line; an exception that gets here is a fault of ours (70)."""
+    sys.exit(guarded(cli, "sexpgpu"))
+
+
+def guarded(command: click.Command, program: str) -> int:
+    """Run `command` and give its exit code."""
+    from sexpgpu.diag import SxError
+
+    try:
+        code = command.main(prog_name=program, standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.ClickException as fault:
+        fault.show()
+        return fault.exit_code
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # Whoever read the answer has gone; closing standard output again at exit would only complain.
+        sys.stderr.close()
+        return 0
+    except SxError as fault:
+        from sexpgpu.cli.report import print_diagnostic
+
+        print_diagnostic(fault.diagnostic, {})
+        return exit_code(fault.diagnostic.code)
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        click.echo(
+            f"{program}: this is a fault of sexpgpu, not of your file; please report the lines above with the file",
+            err=True,
+        )
+        return 70
+
+
+def exit_code(code: str) -> int:
+    """The exit code of a diagnostic: 3 where this machine cannot, else 1."""
+    return 3 if code.startswith("E-DEV") else 1

@@ -1,0 +1,71 @@
+"""`sexpgpu run`: train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sexpgpu import knobs
+from sexpgpu.cli import report
+
+
+@click.command()
+@report.file_argument
+@report.selection_options
+@click.option("--steps", type=click.IntRange(min=1), help="Stop after so many steps instead of the file's.")
+@click.option("--device", type=click.Choice(["cpu"]), help="The device kind; SEXPGPU_DEVICE otherwise.")
+@click.option("--out", type=click.Path(path_type=Path), help="The run's directory, instead of runs/<slug>.")
+@click.option("--resume", metavar="latest|PATH", help="Go on from the newest good checkpoint, or from one.")
+@click.option("--allow-changed", is_flag=True, help="Resume although the experiment differs from the checkpoint's.")
+@click.option(
+    "--init",
+    type=click.Path(path_type=Path),
+    metavar="FILE.safetensors",
+    help="Start from given weights, by parameter path.",
+)
+@click.option("--quiet", is_flag=True, help="No progress.")
+@report.json_option
+def command(
+    file: Path,
+    variant: str | None,
+    sets: tuple[str, ...],
+    sweep: str | None,
+    point: int | None,
+    steps: int | None,
+    device: str | None,
+    out: Path | None,
+    resume: str | None,
+    allow_changed: bool,
+    init: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Train FILE. Progress and diagnostics go to standard error, the summary to standard output.
+
+    \b
+    sexpgpu run examples/shakespeare.sx
+    sexpgpu run examples/shakespeare.sx --variant smoke --out runs/try --quiet
+    sexpgpu run examples/shakespeare.sx --resume latest
+
+    Exit code 0 when the planned steps are done, 1 when the file or the run is at fault, 130 or 143 when a signal
+    stopped it after a checkpoint.
+    """
+    selected = report.selection(variant, sets, sweep, point)
+    if resume is not None and init is not None:
+        raise click.UsageError("--init starts a run, --resume goes on with one: give one of them")
+    from sexpgpu.cli.training import train
+
+    chosen = device or knobs.DEVICE.get()
+    return train(
+        file,
+        selected,
+        device=chosen,
+        out=out,
+        steps=steps,
+        resume=resume,
+        allow_changed=allow_changed,
+        init=init,
+        quiet=quiet,
+        as_json=as_json,
+    )

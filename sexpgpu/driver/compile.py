@@ -1,0 +1,155 @@
+"""read → evaluate → trace → passes: one file under one selection becomes an experiment and its module."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import define
+
+from sexpgpu import __version__, knobs
+from sexpgpu.diag import Diagnostics, SxError, error
+from sexpgpu.dialects.context import Context, open_context
+from sexpgpu.dialects.signature import read_graph
+from sexpgpu.experiment import Experiment, Manifest
+from sexpgpu.lang.active import activated
+from sexpgpu.lang.selection import Selection
+from sexpgpu.lang.session import Session
+from sexpgpu.passes import PASSES, PIPELINES
+from sexpgpu.passes.base import Timing, functions, parse_pass, run_pipeline
+from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
+from sexpgpu.trace.builtins import LIBRARIES
+from sexpgpu.trace.declarations import Declarations, declaring
+
+LIBRARY = Path(__file__).resolve().parent.parent / "library"
+"""Where the standard modules are, as files a user can read."""
+
+
+@define(eq=False)
+class Compilation:
+    """What compiling a file gave: its diagnostics always, the experiment and module when there was no error."""
+
+    path: Path
+    selection: Selection
+    session: Session
+    context: Context
+    diagnostics: Diagnostics
+    declared: Declarations
+    traced: Traced | None = None
+    experiment: Experiment | None = None
+    timings: tuple[Timing, ...] = ()
+
+    @property
+    def module(self) -> Any:
+        assert self.traced is not None
+        return self.traced.tracer.module
+
+    @property
+    def ok(self) -> bool:
+        return self.experiment is not None and not self.diagnostics.errors
+
+
+@contextmanager
+def compiling(path: Path, selection: Selection) -> Iterator[Compilation]:
+    """Compile `path`; the compilation, its module included, lives as long as the block."""
+    with open_context() as context:
+        yield compile_in(context, path, selection)
+
+
+def new_session(diagnostics: Diagnostics) -> Session:
+    """A session that knows the language and everything tensors add to it."""
+    session = Session(diagnostics, standard_modules=LIBRARY)
+    for library in LIBRARIES:
+        session.install(library)
+    session.load_prelude(LIBRARY / "forms.sx")
+    return session
+
+
+def compile_in(context: Context, path: Path, selection: Selection) -> Compilation:
+    """Compile in a context that the caller owns."""
+    diagnostics = Diagnostics()
+    session = new_session(diagnostics)
+    declared = Declarations(path.resolve().parent)
+    done = Compilation(path, selection, session, context, diagnostics, declared)
+    try:
+        require_file(path)
+        with declaring(declared):
+            session.evaluate_file(path, selection)
+            with activated(session):
+                done.traced = assemble(session, declared, context, diagnostics)
+        if done.traced is not None and not diagnostics.errors:
+            done.timings = tuple(run_shared(done.module, context))
+            done.experiment = _experiment(done, done.traced)
+    except SxError as fault:
+        diagnostics.report(fault.diagnostic)
+    return done
+
+
+def require_file(path: Path) -> None:
+    """E-IO-001 to E-IO-003: the file is missing, is a directory, or is not text."""
+    if path.is_dir():
+        raise error("E-IO-002", f"{path} is a directory", expected="a .sx file")
+    if not path.exists():
+        near = sorted(p.name for p in path.parent.glob("*.sx"))[:5] if path.parent.is_dir() else []
+        raise error("E-IO-001", f"there is no file {path}", help="there are " + " ".join(near) if near else None)
+    try:
+        path.read_text("utf-8")
+    except UnicodeDecodeError as fault:
+        raise error("E-IO-003", f"{path} is not UTF-8 text", actual=f"byte {fault.start} is no UTF-8") from None
+    except OSError as fault:
+        raise error("E-IO-004", f"{path} cannot be read", actual=str(fault.strerror)) from None
+
+
+def run_shared(module: Any, context: Context) -> list[Timing]:
+    """The passes that every target shares, verified in between where SEXPGPU_VERIFY asks for it."""
+    pipeline = [parse_pass(spec, PASSES) for spec in PIPELINES["shared"]]
+    verify = parse_pass("sx-verify", PASSES) if knobs.VERIFY.get() else None
+    hook = None if verify is None else lambda done, changed: verify.run(changed, context)
+    return run_pipeline(module, context, pipeline, hook)
+
+
+def manifest_of(session: Session, path: Path) -> Manifest:
+    """Sources with their digests, the selection with the source of each value, the version."""
+    base = path.resolve().parent
+    sources = []
+    for name, text in sorted(session.sources.items()):
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        sources.append((_portable(Path(name), base), digest))
+    selected = session.selected
+    return Manifest(
+        path.name, tuple(sources), tuple(selected.knobs), selected.variant, selected.point, __version__
+    )
+
+
+def _portable(file: Path, base: Path) -> str:
+    """A source's name in a manifest: relative to the entry file or to the standard modules."""
+    resolved = file.resolve()
+    if resolved.is_relative_to(LIBRARY.parent):
+        return "sexpgpu/" + resolved.relative_to(LIBRARY.parent).as_posix()
+    if resolved.is_relative_to(base):
+        return resolved.relative_to(base).as_posix()
+    return resolved.name
+
+
+def _experiment(done: Compilation, traced: Traced) -> Experiment:
+    graphs = {graph.name: graph for graph in map(read_graph, functions(done.module))}
+    assert traced.train_loader is not None
+    return Experiment(
+        done.path.stem,
+        manifest_of(done.session, done.path),
+        traced.parameters,
+        traced.buffers,
+        traced.states,
+        graphs,
+        traced.updates,
+        traced.groups,
+        traced.train_loader,
+        TRAIN,
+        SUMS if SUMS in graphs else None,
+        traced.evaluations,
+        traced.views,
+        traced.run,
+    )

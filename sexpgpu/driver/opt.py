@@ -1,0 +1,127 @@
+"""Running passes by name over MLIR text: what `sexpgpu-opt` does, as a function from text to text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from attrs import frozen
+
+from sexpgpu.diag import Diagnostic, SxError, render
+from sexpgpu.dialects.context import Context, open_context
+from sexpgpu.passes import PASSES
+from sexpgpu.passes.base import Pass, parse_pass, run_pipeline
+from sexpgpu.passes.verify import faults
+
+_SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
+_EXPECTED = re.compile(r"//\s*expected-(error|warning)\s*(?:@([+-]\d+|above|below))?\s*\{\{(.*?)\}\}")
+
+
+@frozen
+class Options:
+    """The tool's flags; `passes` in the order given, as `--sx-name=options`."""
+
+    passes: tuple[str, ...] = ()
+    upstream: str | None = None
+    split: bool = False
+    verify_diagnostics: bool = False
+    print_after_all: bool = False
+    locations: bool = False
+    timing: bool = False
+
+
+@frozen
+class Result:
+    """Standard output, standard error, exit code."""
+
+    output: str
+    log: str
+    code: int
+
+
+def optimize(text: str, filename: str, options: Options) -> Result:
+    """Run the passes over each part of `text`."""
+    pipeline = [parse_pass(spec, PASSES) for spec in options.passes]
+    parts = _split(text) if options.split else [(0, text)]
+    outputs: list[str] = []
+    log: list[str] = []
+    code = 0
+    with open_context() as context:
+        for skipped, part in parts:
+            # Blank lines in front keep line numbers those of the whole file.
+            source = "\n" * skipped + part
+            found: list[Diagnostic] = []
+            printed = _one(context, source, filename, pipeline, options, found, log)
+            if options.verify_diagnostics:
+                wrong = _unexpected(source, found)
+                log += wrong
+                code = 1 if wrong else code
+                continue
+            if printed is not None:
+                outputs.append(printed)
+            log += [render(d, {filename: text}) for d in found]
+            code = 1 if found else code
+    return Result("\n// -----\n".join(outputs), "\n".join(log), code)
+
+
+def _split(text: str) -> list[tuple[int, str]]:
+    """The parts between `// -----` lines, each with the number of lines before it."""
+    parts = []
+    start = 0
+    for match in [*_SPLIT.finditer(text), None]:
+        end = match.start() if match else len(text)
+        parts.append((text.count("\n", 0, start), text[start:end]))
+        start = match.end() if match else end
+    return parts
+
+
+def _one(
+    context: Context,
+    text: str,
+    filename: str,
+    pipeline: list[Pass],
+    options: Options,
+    found: list[Diagnostic],
+    log: list[str],
+) -> str | None:
+    def show(module: Any) -> str:
+        return str(module.operation.get_asm(enable_debug_info=options.locations)).rstrip()
+
+    def after(done: Pass, module: Any) -> None:
+        if options.print_after_all:
+            log.append(f"// after {done}\n{show(module)}")
+
+    try:
+        module = context.parse_module(text, filename)
+        wrong = faults(module)
+        found += wrong
+        if wrong:
+            return None
+        timings = run_pipeline(module, context, pipeline, after)
+        if options.timing:
+            log += [f"{t.ms:8.2f} ms  {t.spec}: {t.ops_before} -> {t.ops_after} ops" for t in timings]
+        if options.upstream is not None:
+            module = context.run_pipeline(module, options.upstream)
+        return show(module)
+    except SxError as fault:
+        found.append(fault.diagnostic)
+        return None
+
+
+def _unexpected(text: str, found: list[Diagnostic]) -> list[str]:
+    """What `expected-error` comments say that did not happen, and what happened that none says."""
+    wanted: list[tuple[int, str, str]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        for severity, offset, message in _EXPECTED.findall(line):
+            shift = {"": 0, "above": -1, "below": 1}.get(offset)
+            wanted.append((number + (int(offset) if shift is None else shift), severity, message))
+    problems = []
+    for diagnostic in found:
+        line_number = diagnostic.span.line if diagnostic.span else 0
+        said = f"{diagnostic.code}: {diagnostic.message}"
+        match = next((w for w in wanted if w[0] == line_number and w[1] == diagnostic.severity and w[2] in said), None)
+        if match is None:
+            problems.append(f"line {line_number}: unexpected {diagnostic.severity}: {said}")
+        else:
+            wanted.remove(match)
+    return problems + [f"line {n}: expected {severity} was not reported: {text}" for n, severity, text in wanted]
