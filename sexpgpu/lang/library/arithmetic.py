@@ -1,0 +1,273 @@
+"""Chapter 12, the four operations and comparisons: exact on integers and ratios, doubles otherwise.
+
+`add`, `subtract`, `multiply`, `divide`, `less`, … take two arguments and are what compiled code calls; the
+Lisp functions of any count fold over them. A `Foreign` argument takes over (`lisp_generic`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+from sexpgpu.diag import SxError, error
+from sexpgpu.lang.builtin import Library
+from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.forms import NIL, T
+from sexpgpu.lang.library.check import MOST_BITS, REALS, generic, refused
+from sexpgpu.lang.printer import brief
+
+library = Library("arithmetic")
+
+_LARGE: Final = 1 << 256
+
+
+def settle(name: str, args: tuple[Any, ...], result: Any) -> Any:
+    """A result as Lisp has it: whole ratios are integers; too many bits or an infinity out of finite floats refused."""
+    kind = type(result)
+    if kind is float:
+        if result - result != 0.0 and all(math.isfinite(arg) for arg in args):
+            raise overflow(name, args)
+    elif kind is Fraction:
+        if result.denominator == 1:
+            return settle(name, args, result.numerator)
+        if result.numerator.bit_length() + result.denominator.bit_length() > MOST_BITS:
+            raise too_large(name)
+    elif result.bit_length() > MOST_BITS:
+        raise too_large(name)
+    return result
+
+
+def overflow(name: str, args: tuple[Any, ...]) -> SxError:
+    """The error of a result outside the range of doubles."""
+    shown = " ".join(brief(arg, 24) for arg in args)
+    return error("E-VALUE-002", f"({name} {shown}) is too large for a float")
+
+
+def too_large(name: str) -> SxError:
+    """The error of an integer with more bits than are allowed."""
+    return error("E-LIMIT-003", f"{name}: the result would have more than {MOST_BITS:,} bits")
+
+
+def division_by_zero(name: str, args: tuple[Any, ...]) -> SxError:
+    shown = " ".join(brief(arg, 24) for arg in args)
+    return error("E-VALUE-001", f"division by zero: ({name} {shown})")
+
+
+def add(a: Any, b: Any) -> Any:
+    """`(+ a b)`."""
+    if type(a) is int and type(b) is int:
+        result = a + b
+        return result if -_LARGE < result < _LARGE else settle("+", (a, b), result)
+    if type(a) in REALS and type(b) in REALS:
+        try:
+            return settle("+", (a, b), a + b)
+        except OverflowError:
+            raise overflow("+", (a, b)) from None
+    return generic("+", (a, b))
+
+
+def subtract(a: Any, b: Any) -> Any:
+    """`(- a b)`."""
+    if type(a) is int and type(b) is int:
+        result = a - b
+        return result if -_LARGE < result < _LARGE else settle("-", (a, b), result)
+    if type(a) in REALS and type(b) in REALS:
+        try:
+            return settle("-", (a, b), a - b)
+        except OverflowError:
+            raise overflow("-", (a, b)) from None
+    return generic("-", (a, b))
+
+
+def multiply(a: Any, b: Any) -> Any:
+    """`(* a b)`."""
+    if type(a) is int and type(b) is int:
+        result = a * b
+        return result if -_LARGE < result < _LARGE else settle("*", (a, b), result)
+    if type(a) in REALS and type(b) in REALS:
+        try:
+            return settle("*", (a, b), a * b)
+        except OverflowError:
+            raise overflow("*", (a, b)) from None
+    return generic("*", (a, b))
+
+
+def divide(a: Any, b: Any) -> Any:
+    """`(/ a b)`: exact on rationals."""
+    if type(a) in REALS and type(b) in REALS:
+        try:
+            if type(a) is int and type(b) is int:
+                quotient, rest = divmod(a, b)
+                return quotient if rest == 0 else Fraction(a, b)
+            return settle("/", (a, b), a / b)
+        except ZeroDivisionError:
+            raise division_by_zero("/", (a, b)) from None
+        except OverflowError:
+            raise overflow("/", (a, b)) from None
+    return generic("/", (a, b))
+
+
+def negate(a: Any) -> Any:
+    """`(- a)`."""
+    return -a if type(a) in REALS else generic("-", (a,))
+
+
+@library.builtin("+", "(&rest numbers)")
+def plus(*args: Any) -> Any:
+    if len(args) == 2:
+        return add(args[0], args[1])
+    if len(args) == 1:
+        return args[0] if type(args[0]) in REALS else generic("+", args)
+    if not args:
+        return 0
+    for position in range(1, len(args)):
+        result = _fold(add, result, args, position)
+    return result
+
+
+@library.builtin("*", "(&rest numbers)")
+def times(*args: Any) -> Any:
+    if len(args) == 2:
+        return multiply(args[0], args[1])
+    if len(args) == 1:
+        return args[0] if type(args[0]) in REALS else generic("*", args)
+    if not args:
+        return 1
+    for position in range(1, len(args)):
+        result = _fold(multiply, result, args, position)
+    return result
+
+
+@library.builtin("-", "(number &rest more)")
+def minus(*args: Any) -> Any:
+    if len(args) == 1:
+        return negate(args[0])
+    return _fold("-", subtract, args)
+
+
+@library.builtin("/", "(number &rest more)")
+def over(*args: Any) -> Any:
+    if len(args) == 1:
+        return divide(1, args[0])
+    return _fold("/", divide, args)
+
+
+def _fold(name: str, step: Callable[[Any, Any], Any], args: tuple[Any, ...]) -> Any:
+    for value in args:
+        if type(value) not in REALS and not isinstance(value, Foreign):
+            raise refused(name, args)
+    result = args[0]
+    for value in args[1:]:
+        result = step(result, value)
+    return result
+
+
+@library.builtin("1+", "(number)")
+def increment(a: Any) -> Any:
+    return add(a, 1) if type(a) in REALS else generic("1+", (a,))
+
+
+@library.builtin("1-", "(number)")
+def decrement(a: Any) -> Any:
+    return subtract(a, 1) if type(a) in REALS else generic("1-", (a,))
+
+
+def equal(a: Any, b: Any) -> Any:
+    """`(= a b)`."""
+    if type(a) in REALS and type(b) in REALS:
+        return T if a == b else NIL
+    return generic("=", (a, b))
+
+
+def less(a: Any, b: Any) -> Any:
+    """`(< a b)`."""
+    if type(a) in REALS and type(b) in REALS:
+        return T if a < b else NIL
+    return generic("<", (a, b))
+
+
+def greater(a: Any, b: Any) -> Any:
+    """`(> a b)`."""
+    if type(a) in REALS and type(b) in REALS:
+        return T if a > b else NIL
+    return generic(">", (a, b))
+
+
+def at_most(a: Any, b: Any) -> Any:
+    """`(<= a b)`."""
+    if type(a) in REALS and type(b) in REALS:
+        return T if a <= b else NIL
+    return generic("<=", (a, b))
+
+
+def at_least(a: Any, b: Any) -> Any:
+    """`(>= a b)`."""
+    if type(a) in REALS and type(b) in REALS:
+        return T if a >= b else NIL
+    return generic(">=", (a, b))
+
+
+def _chain(name: str, compare: Callable[[Any, Any], Any]) -> None:
+    def chain(*args: Any) -> Any:
+        if len(args) == 2:
+            return compare(args[0], args[1])
+        for value in args:
+            if type(value) not in REALS:
+                return generic(name, args)
+        for a, b in zip(args, args[1:], strict=False):
+            if compare(a, b) is NIL:
+                return NIL
+        return T
+
+    library.builtin(name, "(number &rest more)")(chain)
+
+
+for _name, _compare in (("=", equal), ("<", less), (">", greater), ("<=", at_most), (">=", at_least)):
+    _chain(_name, _compare)
+
+
+@library.builtin("/=", "(number &rest more)")
+def all_different(*args: Any) -> Any:
+    for value in args:
+        if type(value) not in REALS:
+            return generic("/=", args)
+    for position, a in enumerate(args):
+        if a in args[position + 1 :]:
+            return NIL
+    return T
+
+
+def _extreme(name: str, better: Callable[[Any, Any], bool]) -> Callable[..., Any]:
+    def extreme(*args: Any) -> Any:
+        best = args[0]
+        if len(args) == 1 and type(best) not in REALS:
+            return generic(name, args)
+        for value in args[1:]:
+            if type(value) in REALS and type(best) in REALS:
+                if better(value, best):
+                    best = value
+            else:
+                best = generic(name, (best, value))
+        return best
+
+    return library.builtin(name, "(number &rest more)")(extreme)
+
+
+maximum = _extreme("max", lambda a, b: a > b)
+minimum = _extreme("min", lambda a, b: a < b)
+
+
+def _sign_test(name: str, test: Callable[[Any], bool]) -> None:
+    def predicate(number: Any) -> Any:
+        if type(number) in REALS:
+            return T if test(number) else NIL
+        return generic(name, (number,))
+
+    library.builtin(name, "(number)")(predicate)
+
+
+_sign_test("zerop", lambda a: a == 0)
+_sign_test("plusp", lambda a: a > 0)
+_sign_test("minusp", lambda a: a < 0)

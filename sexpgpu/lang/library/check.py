@@ -1,0 +1,102 @@
+"""Argument checks and the errors they raise; each names the function, the argument's place, what it got and needs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Final
+
+from sexpgpu.diag import SxError, error
+from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol
+from sexpgpu.lang.printer import brief
+
+REALS: Final = frozenset({int, float, Fraction})
+RATIONALS: Final = frozenset({int, Fraction})
+
+# Sizes are bounded before anything is computed, so that one form can neither hang nor exhaust a check.
+MOST_BITS: Final = 1 << 20
+MOST_ELEMENTS: Final = 10_000_000
+
+_KINDS: Final[dict[type, str]] = {
+    int: "the integer",
+    float: "the float",
+    Fraction: "the ratio",
+    str: "the string",
+    Symbol: "the symbol",
+    Char: "the character",
+    list: "the vector",
+    Array: "the array",
+    HashTable: "the hash table",
+}
+
+
+def describe(value: Any) -> str:
+    """`the string "1"`, `the list (1 2)`, `nil`: what a message says an argument is."""
+    if value is NIL:
+        return "nil"
+    if isinstance(value, Cons):
+        return f"the list {brief(value)}"
+    kind = "the keyword" if type(value) is Symbol and value.keyword else _KINDS.get(type(value))
+    return f"{kind} {brief(value)}" if kind else brief(value)
+
+
+def wrong_type(name: str, position: int, value: Any, needs: str) -> SxError:
+    """The error of an argument of the wrong type; `needs` is a noun with its article. Position 0: the only one."""
+    if position == 0:
+        return error("E-TYPE-001", f"{name} needs {needs}, got {brief(value)}", actual=describe(value))
+    return error("E-TYPE-001", f"{name}: argument {position} is {describe(value)}, not {needs}")
+
+
+def refused(name: str, args: tuple[Any, ...], needs: str = "a number") -> SxError:
+    """The error naming the first of `args` that is no number."""
+    for position, value in enumerate(args, 1):
+        if type(value) not in REALS and not isinstance(value, Foreign):
+            return wrong_type(name, position if len(args) > 1 else 0, value, needs)
+    raise AssertionError(f"{name} refused numbers: {args}")
+
+
+def generic(name: str, args: tuple[Any, ...]) -> Any:
+    """What the first `Foreign` among `args` makes of the generic function `name`; without one, E-TYPE-001."""
+    for value in args:
+        if isinstance(value, Foreign):
+            return value.lisp_generic(name, args)
+    raise refused(name, args)
+
+
+def integer(name: str, position: int, value: Any, needs: str = "an integer") -> int:
+    if type(value) is not int:
+        raise wrong_type(name, position, value, needs)
+    return value
+
+
+def size(name: str, position: int, value: Any) -> int:
+    """A count of elements: not negative, and at most `MOST_ELEMENTS` (E-LIMIT-003)."""
+    if type(value) is not int or value < 0:
+        raise wrong_type(name, position, value, "an integer of at least 0")
+    if value > MOST_ELEMENTS:
+        raise error("E-LIMIT-003", f"{name}: {value:,} elements are more than the {MOST_ELEMENTS:,} allowed")
+    return value
+
+
+def string(name: str, position: int, value: Any) -> str:
+    if type(value) is not str:
+        raise wrong_type(name, position, value, "a string")
+    return value
+
+
+def index_error(name: str, index: Any, what: str, length: int) -> SxError:
+    """The error of a subscript outside a sequence of `length`."""
+    inside = f"0 to {length - 1}" if length else "it has no elements"
+    return error("E-VALUE-003", f"{name}: index {brief(index)} is outside {what} of {length} ({inside})")
+
+
+def bounds(name: str, length: int, start: Any, end: Any) -> tuple[int, int]:
+    """`:start` and `:end` of a sequence as Python integers (E-VALUE-003 when they do not fit it)."""
+    if end is NIL:
+        end = length
+    if type(start) is not int or type(end) is not int:
+        bad = end if type(start) is int else start
+        raise error("E-TYPE-001", f"{name}: {brief(bad)} is no position in a sequence, an integer of at least 0")
+    if not 0 <= start <= end <= length:
+        raise error("E-VALUE-003", f"{name}: {start} to {end} is no part of a sequence of {length} elements")
+    return start, end

@@ -1,0 +1,182 @@
+"""The four equalities, and the images that hash tables key by.
+
+Numbers are `eq` when they are `eql`. Strings are immutable values of ours, so their identity says little: two
+strings are `eql` only when they are one object, and never when they are shorter than two characters, which
+Python shares. `equal` and `equalp` walk cdrs without recursion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+from sexpgpu.lang.builtin import Library
+from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, T, boolean
+from sexpgpu.lang.library.check import REALS
+
+library = Library("equality")
+
+
+def eql(a: Any, b: Any) -> bool:
+    """Same object, or numbers of the same type and value (0.0 and -0.0 differ)."""
+    if a is b:
+        return type(a) is not str or len(a) > 1
+    kind = type(a)
+    if kind is not type(b):
+        return False
+    if kind is int or kind is Fraction:
+        return bool(a == b)
+    return kind is float and a == b and math.copysign(1.0, a) == math.copysign(1.0, b)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """`eql`, or strings of the same characters, or lists of `equal` parts."""
+    while isinstance(a, Cons) and isinstance(b, Cons):
+        if a is b:
+            return True
+        if not equal(a.car, b.car):
+            return False
+        a, b = a.cdr, b.cdr
+    if type(a) is str:
+        return type(b) is str and a == b
+    return eql(a, b)
+
+
+def equalp(a: Any, b: Any) -> bool:
+    """`equal` blind to letter case and to the types of numbers, and into arrays and hash tables."""
+    while isinstance(a, Cons) and isinstance(b, Cons):
+        if not equalp(a.car, b.car):
+            return False
+        a, b = a.cdr, b.cdr
+    if type(a) in REALS:
+        return type(b) in REALS and a == b
+    if type(a) is Char:
+        return type(b) is Char and folded(a.code) == folded(b.code)
+    if isinstance(a, str | list | Array) and isinstance(b, str | list | Array):
+        return _equalp_arrays(a, b)
+    if isinstance(a, HashTable) and isinstance(b, HashTable):
+        return _equalp_tables(a, b)
+    return a is b or (hasattr(a, "equalp_parts") and type(a) is type(b) and _equalp_parts(a, b))
+
+
+def _equalp_parts(a: Any, b: Any) -> bool:
+    left, right = a.equalp_parts(), b.equalp_parts()
+    return len(left) == len(right) and all(map(equalp, left, right))
+
+
+def _equalp_arrays(a: Any, b: Any) -> bool:
+    if type(a) is str and type(b) is str:
+        return a == b or a.lower() == b.lower()
+    dims_a, items_a = _shape(a)
+    dims_b, items_b = _shape(b)
+    return dims_a == dims_b and all(map(equalp, items_a, items_b))
+
+
+def _shape(array: Any) -> tuple[tuple[int, ...], list[Any]]:
+    if isinstance(array, Array):
+        if array.fill is not None:
+            return (array.fill,), array.items[: array.fill]
+        return array.dims, array.items
+    from sexpgpu.lang.forms import character
+
+    items = [character(c) for c in array] if type(array) is str else array
+    return (len(items),), items
+
+
+def _equalp_tables(a: HashTable, b: HashTable) -> bool:
+    if a.test != b.test or len(a.table) != len(b.table):
+        return False
+    return all(key in b.table and equalp(value, b.table[key][1]) for key, (_, value) in a.table.items())
+
+
+def folded(code: int) -> int:
+    """A character code with its letter case taken away."""
+    upper = chr(code).upper()
+    return ord(upper) if len(upper) == 1 else code
+
+
+@library.builtin("eq", "(a b)")
+def lisp_eq(a: Any, b: Any) -> Any:
+    return T if eql(a, b) else NIL
+
+
+@library.builtin("eql", "(a b)")
+def lisp_eql(a: Any, b: Any) -> Any:
+    return T if eql(a, b) else NIL
+
+
+@library.builtin("equal", "(a b)")
+def lisp_equal(a: Any, b: Any) -> Any:
+    return T if equal(a, b) else NIL
+
+
+@library.builtin("equalp", "(a b)")
+def lisp_equalp(a: Any, b: Any) -> Any:
+    return T if equalp(a, b) else NIL
+
+
+@library.builtin("not", "(object)")
+def lisp_not(a: Any) -> Any:
+    from sexpgpu.lang.foreign import truth
+
+    return boolean(not truth(a))
+
+
+@library.builtin("null", "(object)")
+def null(a: Any) -> Any:
+    return T if a is NIL else NIL
+
+
+def eql_image(key: Any) -> Any:
+    """A hashable object that is equal for two keys exactly when they are `eql`."""
+    kind = type(key)
+    if kind is float:
+        return (float, key, math.copysign(1.0, key))
+    if kind is Fraction:
+        return (Fraction, key)
+    if kind is str or kind is list:
+        return (kind, id(key))
+    return key
+
+
+def equal_image(key: Any) -> Any:
+    """A hashable object that is equal for two keys exactly when they are `equal`."""
+    if type(key) is str:
+        return key
+    if not isinstance(key, Cons):
+        return eql_image(key)
+    parts: list[Any] = [Cons]
+    while isinstance(key, Cons):
+        parts.append(equal_image(key.car))
+        key = key.cdr
+    parts.append(equal_image(key))
+    return tuple(parts)
+
+
+def equalp_image(key: Any) -> Any:
+    """A hashable object that is equal for two keys exactly when they are `equalp`."""
+    if type(key) in REALS:
+        return (int, key)
+    if type(key) is Char:
+        return (Char, folded(key.code))
+    if isinstance(key, str | list | Array):
+        dims, items = _shape(key)
+        return (Array, dims, *map(equalp_image, items))
+    if not isinstance(key, Cons):
+        return key
+    parts: list[Any] = [Cons]
+    while isinstance(key, Cons):
+        parts.append(equalp_image(key.car))
+        key = key.cdr
+    parts.append(equalp_image(key))
+    return tuple(parts)
+
+
+IMAGES: Final[dict[str, Callable[[Any], Any]]] = {
+    "eq": eql_image,
+    "eql": eql_image,
+    "equal": equal_image,
+    "equalp": equalp_image,
+}

@@ -1,0 +1,97 @@
+"""Chapter 18, hash tables: they keep the order of insertion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sexpgpu.diag import error
+from sexpgpu.lang.active import as_function
+from sexpgpu.lang.builtin import Library
+from sexpgpu.lang.forms import MV, NIL, Cons, HashTable, Symbol, T, lisp_list, symbol
+from sexpgpu.lang.library.check import MOST_ELEMENTS, wrong_type
+from sexpgpu.lang.library.equality import IMAGES
+from sexpgpu.lang.printer import brief
+
+library = Library("hashtables")
+
+
+@library.builtin("make-hash-table", "(&key test size rehash-size rehash-threshold)")
+def make_hash_table(*, test: Any = NIL, **sizes: Any) -> Any:
+    """A table whose keys match under `:test`: eq, eql (the default), equal or equalp."""
+    if test is NIL:
+        return HashTable("eql")
+    name = test.name if isinstance(test, Symbol) else getattr(test, "__qualname__", "").removeprefix("builtin ")
+    if name not in IMAGES:
+        raise error(
+            "E-VALUE-005",
+            f"make-hash-table: :test {brief(test)} is none of eq, eql, equal, equalp",
+            help="write :test 'equal",
+        )
+    return HashTable(name)
+
+
+def _table(name: str, position: int, value: Any) -> HashTable:
+    if type(value) is not HashTable:
+        raise wrong_type(name, position, value, "a hash table")
+    return value
+
+
+@library.builtin("gethash", "(key table &optional default)", many=True)
+def gethash(key: Any, table: Any, default: Any = NIL) -> Any:
+    """The value under `key` and t, or `default` and nil."""
+    found = _table("gethash", 2, table).table.get(IMAGES[table.test](key))
+    return MV((default, NIL)) if found is None else MV((found[1], T))
+
+
+@library.builtin("(setf gethash)", "(new key table &optional default)")
+def set_gethash(new: Any, key: Any, table: Any, default: Any = NIL) -> Any:
+    entries = _table("(setf gethash)", 3, table).table
+    image = IMAGES[table.test](key)
+    found = entries.get(image)
+    if found is None and len(entries) >= MOST_ELEMENTS:
+        raise error("E-LIMIT-003", f"(setf gethash): the table holds the {MOST_ELEMENTS:,} entries allowed")
+    entries[image] = (key if found is None else found[0], new)
+    return new
+
+
+@library.builtin("remhash", "(key table)")
+def remhash(key: Any, table: Any) -> Any:
+    gone = _table("remhash", 2, table).table.pop(IMAGES[table.test](key), None)
+    return NIL if gone is None else T
+
+
+@library.builtin("clrhash", "(table)")
+def clrhash(table: Any) -> Any:
+    _table("clrhash", 0, table).table.clear()
+    return table
+
+
+@library.builtin("maphash", "(function table)")
+def maphash(function: Any, table: Any) -> Any:
+    """Call the function with each key and value as they stood when the walk began."""
+    call = as_function(function)
+    for key, value in list(_table("maphash", 2, table).table.values()):
+        call(key, value)
+    return NIL
+
+
+@library.builtin("hash-table-count", "(table)")
+def hash_table_count(table: Any) -> Any:
+    return len(_table("hash-table-count", 0, table).table)
+
+
+@library.builtin("hash-table-size", "(table)")
+def hash_table_size(table: Any) -> Any:
+    return len(_table("hash-table-size", 0, table).table)
+
+
+@library.builtin("hash-table-test", "(table)")
+def hash_table_test(table: Any) -> Any:
+    return symbol(_table("hash-table-test", 0, table).test)
+
+
+@library.builtin("%loop-pairs", "(table)")
+def loop_pairs(table: Any) -> Any:
+    """The entries of a table as pairs (key . value), for `loop ... being the hash-keys of`."""
+    entries = _table("loop: being the hash-keys of", 0, table).table
+    return lisp_list([Cons(key, value) for key, value in entries.values()])
