@@ -2,10 +2,11 @@
 
     python bench/erf/fit.py
 
-Two pieces a precision. Near 0, q(x^2) with erf(x) = x + x q(x^2); beyond, p(x - 1) with erf(x) = 1 - exp(p), p being
-the logarithm of erfc, whose error counts only as much as erfc weighs against 1. Each is a weighted least squares fit
-on Chebyshev nodes in 60 digits, which lies within a factor of two or three of the best polynomial; the printed error
-is the greatest over a finer grid, in units of the last place of the result. Needs mpmath.
+Two pieces a precision. Near 0, q(x^2) with erf(x) = x + x q(x^2); beyond, p(x - 1) with erf(x) = 1 - exp(p),
+p being the logarithm of erfc, whose error counts only as much as erfc weighs against 1. Each is a weighted
+least squares fit on Chebyshev nodes in 60 digits, which lies within a factor of two or three of the best
+polynomial; the printed error is the greatest over a finer grid, in units of the last place of the result.
+Needs mpmath.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ CENTRE = 1
 Function = Callable[[mp.mpf], mp.mpf]
 
 
-def fit(value: Function, weight: Function, variable: Function, low: float, high: float, degree: int) -> mp.matrix:
+def fit(
+    value: Function, weight: Function, variable: Function, low: float, high: float, degree: int
+) -> mp.matrix:
     """Coefficients, constant first, of the polynomial in `variable(x)` for `value` on [low, high]."""
     nodes = 4 * (degree + 1)
     middle, half = mp.mpf(low + high) / 2, mp.mpf(high - low) / 2
