@@ -1,4 +1,5 @@
-"""Adapters that give NumPy functions the form `OpDef.numpy` asks for: `(*arrays, out=None, **attrs) -> ndarray`.
+"""Adapters that give NumPy functions the form `OpDef.numpy` asks for: `(*arrays, out=None, **attrs) ->
+ndarray`.
 
 NumPy turns results without axes into scalars; the interpreter holds arrays only, so these keep arrays.
 """

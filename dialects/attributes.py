@@ -1,6 +1,8 @@
-"""Types and attributes between Python and MLIR, cached: the bindings build them faster than they read them back.
+"""Types and attributes between Python and MLIR, cached: the bindings build them faster than they read them
+back.
 
-Caches live as long as a context is open; `forget` empties them, since an attribute kept alive keeps its context.
+Caches live as long as a context is open; `forget` empties them, since an attribute kept alive keeps its
+context.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ def from_mlir(type: ir.Type) -> TensorType:
 
 
 def encode(kind: AttrType, value: Any, context: ir.Context) -> ir.Attribute:
-    """The attribute that holds a Python value of the given kind, `tensor` excepted; integers are taken modulo 2**64."""
+    """The attribute that holds a Python value of the given kind, `tensor` excepted; integers are taken modulo
+    2**64.
+    """
     if kind == "number":
         kind = "float" if isinstance(value, float) else "int"
     match kind:
@@ -132,15 +136,20 @@ def _decode_dense(attribute: ir.Attribute) -> Dense:
     if type.size and attribute.is_splat:
         value = attribute.get_splat_value().value
         return Dense(type, value % 256 if type.dtype == "u8" else value)
-    data = _bf16_elements(attribute) if type.dtype == "bf16" else np.array(attribute)
+    if not type.size:
+        data: Array = np.empty(0, numpy_dtype(type.dtype))
+    elif type.dtype == "bf16":
+        data = _bf16_elements(attribute)
+    else:
+        data = np.array(attribute)
     if type.dtype == "u8":
         data = data.view(np.uint8)
     return Dense(type, data.reshape(type.shape))
 
 
 def _bf16_elements(attribute: ir.DenseElementsAttr) -> Array:
-    # The bindings give no buffer of bf16. The text is exact: decimals that parse back to the same value, the bits
-    # of NaN and infinity in hexadecimal, or the raw bytes of a large array in one hexadecimal string.
+    # The bindings give no buffer of bf16. The text is exact: decimals that parse back to the same value, the
+    # bits of NaN and infinity in hexadecimal, or the raw bytes of a large array in one hexadecimal string.
     text = str(attribute)
     packed = re.search(r'"0x([0-9A-Fa-f]*)"', text)
     if packed:

@@ -104,7 +104,7 @@ class Builder:
             "sx." + op.name,
             results=[context.type(type) for type in types],
             operands=[operand.value for operand in operands],
-            attributes={a.name: context.attribute(a.type, attrs[a.name]) for a in op.attrs} if op.attrs else None,
+            attributes={a.name: context.attribute(a.type, attrs[a.name]) for a in op.attrs},
             loc=self.location,
             ip=self.ip,
         )

@@ -1,4 +1,5 @@
-"""Composites: values with a name of their own, built from other operations by `decompose` and computed in one go.
+"""Composites: values with a name of their own, built from other operations by `decompose` and computed in one
+go.
 
 Their derivatives use the saved result, which is both cheaper and more exact than differentiating the parts.
 """
@@ -16,8 +17,8 @@ from sexpgpu.dialects.arrays import deliver
 from sexpgpu.dialects.erf import erf
 from sexpgpu.dialects.opdef import Array, Attr, OpDef, Pointwise, Row, Sample, sample
 from sexpgpu.dialects.reduction import restored
-from sexpgpu.dialects.rules import FLOATS, elementwise, reduced_shape, require_axis, require_dtype
-from sexpgpu.tensortype import TensorType
+from sexpgpu.dialects.rules import elementwise, reduced_shape, require_axis, require_dtype
+from sexpgpu.tensortype import FLOATS, TensorType
 
 # gelu with tanh: u = C (x + A x^3), Hendrycks and Gimpel, "Gaussian error linear units" (2016).
 C = math.sqrt(2 / math.pi)
@@ -44,7 +45,7 @@ def _logsumexp_infer(x: TensorType, *, axis: int, keepdims: bool) -> TensorType:
 def _peak(x: Array, axis: int) -> Array:
     """The greatest of each line, kept finite: a line of infinities must not become NaN by inf - inf."""
     peak = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
-    return np.where(np.isfinite(peak), peak, peak.dtype.type(0))
+    return np.asarray(np.where(np.isfinite(peak), peak, peak.dtype.type(0)))
 
 
 def _shifted_exp(b: Any, x: Any, axis: int) -> tuple[Any, Any, Any]:
@@ -57,9 +58,10 @@ def _shifted_exp(b: Any, x: Any, axis: int) -> tuple[Any, Any, Any]:
 
 
 def _softmax(x: Array, *, axis: int, out: Array | None = None) -> Array:
-    result = np.subtract(x, _peak(x, axis), out=out)
+    result: Array = np.subtract(x, _peak(x, axis), out=out)
     np.exp(result, out=result)
-    return np.divide(result, np.sum(result, axis=axis, keepdims=True), out=result)
+    result /= np.sum(result, axis=axis, keepdims=True)
+    return result
 
 
 def _softmax_vjp(b: Any, g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any, ...]:
@@ -73,9 +75,10 @@ def _softmax_parts(b: Any, x: Any, *, axis: int) -> Any:
 
 
 def _log_softmax(x: Array, *, axis: int, out: Array | None = None) -> Array:
-    result = np.subtract(x, _peak(x, axis), out=out)
+    result: Array = np.subtract(x, _peak(x, axis), out=out)
     total = np.sum(np.exp(result), axis=axis, keepdims=True)
-    return np.subtract(result, np.log(total, out=total), out=result)
+    result -= np.log(total, out=total)
+    return result
 
 
 def _log_softmax_vjp(b: Any, g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any, ...]:

@@ -1,8 +1,8 @@
 """The one module that owns MLIR contexts, and the only way to a parsed, verified or transformed module.
 
-The bindings end the process on several misuses: an error diagnostic of a pass that succeeds, a context or location
-still entered at exit, an operation of an unloaded dialect, an erasure while uses remain, a value touched after its
-operation is gone. What guards against each is here:
+The bindings end the process on several misuses: an error diagnostic of a pass that succeeds, a context or
+location still entered at exit, an operation of an unloaded dialect, an erasure while uses remain, a value
+touched after its operation is gone. What guards against each is here:
 
 * a context is opened by `open_context` alone, loads the dialect once, collects every diagnostic, runs on one
   thread, and is never *entered*: pass `loc` and `ip`, or `context=ctx.mlir`, explicitly;
@@ -47,10 +47,16 @@ class Report:
     span: Span | None
     notes: tuple[str, ...] = ()
 
+    def within(self, filename: str) -> Report:
+        """The report about a text that came from a file; the parser itself knows no name for it."""
+        return self if self.span is None else evolve(self, span=evolve(self.span, file=filename))
+
 
 @define(eq=False)
 class Context:
-    """An MLIR context with the dialect loaded, and what depends on it: cached types, locations and reports."""
+    """An MLIR context with the dialect loaded, and what depends on it: cached types, locations and
+    reports.
+    """
 
     mlir: ir.Context
     reports: list[Report] = field(factory=list)
@@ -85,7 +91,9 @@ class Context:
         return found
 
     def location(self, span: Span | None, path: str = "") -> ir.Location:
-        """`fused<"model.path">["f.sx":l:c to l:c]`; without a path the plain place, without a span unknown."""
+        """`fused<"model.path">["f.sx":l:c to l:c]`; without a path the plain place, without a span
+        unknown.
+        """
         key = (span, path)
         found = self.locations.get(key)
         if found is None:
@@ -95,33 +103,33 @@ class Context:
     def parse_module(self, text: str, filename: str) -> ir.Module:
         """The module that `text` says, verified. Raises E-IR-001 with the place in `filename`."""
         try:
-            module = self._checked(lambda: ir.Module.parse(text, self.mlir))
+            return self._checked(lambda: ir.Module.parse(text, self.mlir))
         except _Failed as failure:
-            raise self._error("E-IR-001", "the text is not a valid module", failure.reports, filename) from None
-        return module
+            reports = [report.within(filename) for report in failure.reports]
+            raise _error("E-IR-001", "the text is not a valid module", reports) from None
 
     def verify(self, module: ir.Module) -> None:
         """Raises E-IR-002 when MLIR's own rules are broken (the dialect's are `read.check_op`)."""
         try:
             self._checked(module.operation.verify)
         except _Failed as failure:
-            raise self._error("E-IR-002", "the module does not verify", failure.reports) from None
+            raise _error("E-IR-002", "the module does not verify", failure.reports) from None
 
     def run_pipeline(self, module: ir.Module, pipeline: str) -> ir.Module:
         """A new module: `module` after the upstream passes of `pipeline`, `builtin.module(canonicalize,cse)`.
 
-        `module` itself is left as it was. Raises E-IR-003 for a pipeline that does not parse, E-IR-004 when a pass
-        fails. What a pass reported without failing is in `reports`.
+        `module` itself is left as it was. Raises E-IR-003 for a pipeline that does not parse, E-IR-004 when a
+        pass fails. What a pass reported without failing is in `reports`.
         """
         try:
             passes = self._checked(lambda: PassManager.parse(pipeline, self.mlir))
         except _Failed as failure:
-            raise self._error("E-IR-003", f"not a pass pipeline: {pipeline}", failure.reports) from None
+            raise _error("E-IR-003", f"not a pass pipeline: {pipeline}", failure.reports) from None
         clone = self.clone(module)
         try:
             self._checked(lambda: passes.run(clone.operation))
         except _Failed as failure:
-            raise self._error("E-IR-004", f"a pass of {pipeline} failed", failure.reports) from None
+            raise _error("E-IR-004", f"a pass of {pipeline} failed", failure.reports) from None
         return clone
 
     def clone(self, module: ir.Module) -> ir.Module:
@@ -149,13 +157,11 @@ class Context:
             del self.reports[start:]
             raise _Failed(reports) from failure
 
-    def _error(self, code: str, message: str, reports: list[Report], filename: str | None = None) -> SxError:
-        first, *rest = (
-            report if filename is None or report.span is None else evolve(report, span=evolve(report.span, file=filename))
-            for report in reports
-        )
-        notes = [Note(text) for text in first.notes] + [Note(report.text, report.span) for report in rest]
-        return error(code, message, first.span, actual=first.text, notes=notes)
+
+def _error(code: str, message: str, reports: list[Report]) -> SxError:
+    first, *rest = reports
+    notes = [Note(text) for text in first.notes] + [Note(report.text, report.span) for report in rest]
+    return error(code, message, first.span, actual=first.text, notes=notes)
 
 
 class _Failed(Exception):
@@ -168,7 +174,9 @@ class _Failed(Exception):
 
 @contextmanager
 def open_context() -> Iterator[Context]:
-    """A context with the dialect `sx` loaded, closed with the block. Nothing made in it may be used afterwards."""
+    """A context with the dialect `sx` loaded, closed with the block. Nothing made in it may be used
+    afterwards.
+    """
     mlir = ir.Context()
     # A pass on another thread would call the diagnostic handler while this thread holds the interpreter lock.
     mlir.enable_multithreading(False)
@@ -192,7 +200,9 @@ def open_context() -> Iterator[Context]:
 
 
 def operations(root: ir.Operation) -> list[ir.Operation]:
-    """Every operation inside `root`, outermost first, collected so that the caller may change them or raise."""
+    """Every operation inside `root`, outermost first, collected so that the caller may change them or
+    raise.
+    """
     found: list[ir.Operation] = []
 
     def collect(op: ir.Operation) -> ir.WalkResult:

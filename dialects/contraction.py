@@ -38,7 +38,8 @@ def _matmul(x: Array, y: Array, out: Array | None = None) -> Array:
 
 
 def _for_blas(x: Array) -> Array:
-    # NumPy leaves BLAS for a slow loop unless one of the last two axes is dense; a repeated axis has stride 0.
+    # NumPy leaves BLAS for a slow loop unless one of the last two axes is dense; a repeated axis has stride
+    # 0.
     rows, columns = x.strides[-2:]
     dense = (columns == x.itemsize and rows >= columns) or (rows == x.itemsize and columns >= rows)
     return x if dense or x.size == 0 else np.ascontiguousarray(x)
@@ -71,6 +72,6 @@ OPERATIONS = (
             sample("bf16[2, 3]", "bf16[3, 2]"),
             sample("i32[2, 3]", "i32[3, 2]"),
         ),
-        doc="the matrix product [..., m, k] x [..., k, n] of the last two axes, for each index of those in front",
+        doc="the matrix product [..., m, k] x [..., k, n]; the axes in front count the products",
     ),
 )

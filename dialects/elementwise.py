@@ -10,8 +10,8 @@ import numpy as np
 from sexpgpu.dialects.arrays import plain, ufunc
 from sexpgpu.dialects.erf import erf
 from sexpgpu.dialects.opdef import Array, Attr, Move, OpDef, Pointwise, Sample, numpy_dtype, sample
-from sexpgpu.dialects.rules import ANY, BOOL, FLOATS, NUMBERS, elementwise, require_dtype, require_same, with_dtype
-from sexpgpu.tensortype import DType, TensorType
+from sexpgpu.dialects.rules import ANY, BOOL, NUMBERS, elementwise, require_dtype, require_same, with_dtype
+from sexpgpu.tensortype import FLOATS, DType, TensorType
 
 Vjp = Callable[..., tuple[Any, ...]] | None
 
@@ -146,7 +146,8 @@ UNARY = (
     _unary("log1p", ufunc(np.log1p), lambda b, g, out, x: (g / (x + 1),), "log(1 + x), exact near 0",
            domain=(-0.5, 2.0)),
     _unary("sqrt", ufunc(np.sqrt), lambda b, g, out, x: (g * 0.5 / out,), "square root", domain=_POSITIVE),
-    _unary("rsqrt", _rsqrt, lambda b, g, out, x: (g * -0.5 * out * out * out,), "1 / sqrt(x)", domain=_POSITIVE),
+    _unary("rsqrt", _rsqrt, lambda b, g, out, x: (g * -0.5 * out * out * out,), "1 / sqrt(x)",
+           domain=_POSITIVE),
     _unary("sin", ufunc(np.sin), lambda b, g, out, x: (g * b("cos", x),), "sine of radians"),
     _unary("cos", ufunc(np.cos), lambda b, g, out, x: (-(g * b("sin", x)),), "cosine of radians"),
     _unary("tanh", ufunc(np.tanh), lambda b, g, out, x: (g * (1 - out * out),), "hyperbolic tangent"),
@@ -155,7 +156,8 @@ UNARY = (
            "2/sqrt(pi) * integral of e^(-t^2) from 0 to x; within 2 ulp"),
     _unary("floor", ufunc(np.floor), lambda b, g, out, x: (None,), "greatest integer <= x; derivative 0"),
     _unary("ceil", ufunc(np.ceil), lambda b, g, out, x: (None,), "least integer >= x; derivative 0"),
-    _unary("round", ufunc(np.rint), lambda b, g, out, x: (None,), "nearest integer, halves to even; derivative 0"),
+    _unary("round", ufunc(np.rint), lambda b, g, out, x: (None,),
+           "nearest integer, halves to even; derivative 0"),
     _unary("logical_not", ufunc(np.logical_not), None, "not x", allowed=BOOL),
     _unary("isfinite", ufunc(np.isfinite), None, "true where x is neither infinite nor NaN", result="bool"),
     _unary("relu", _relu, _relu_vjp, "max(x, 0); derivative 0 at 0", allowed=NUMBERS),
@@ -174,8 +176,10 @@ BINARY = (
             "x - y * floor(x / y): the sign of y", domain=_POSITIVE),
     _binary("pow", ufunc(np.power), _pow_vjp, "x ^ y; the derivative to y is 0 where x <= 0", allowed=FLOATS,
             domain=_POSITIVE),
-    _binary("maximum", ufunc(np.maximum), _select_vjp("gt"), "the greater; NaN if either is; ties share the cotangent"),
-    _binary("minimum", ufunc(np.minimum), _select_vjp("lt"), "the lesser; NaN if either is; ties share the cotangent"),
+    _binary("maximum", ufunc(np.maximum), _select_vjp("gt"),
+            "the greater; NaN if either is; ties share the cotangent"),
+    _binary("minimum", ufunc(np.minimum), _select_vjp("lt"),
+            "the lesser; NaN if either is; ties share the cotangent"),
     _binary("eq", ufunc(np.equal), None, "x = y", allowed=ANY, result="bool"),
     _binary("ne", ufunc(np.not_equal), None, "x /= y", allowed=ANY, result="bool"),
     _binary("lt", ufunc(np.less), None, "x < y", allowed=ANY, result="bool"),
@@ -222,7 +226,7 @@ OTHERS = (
             sample("bool[3]", dtype="f64"),
             sample("i64[3]", dtype="u8"),
         ),
-        doc="the nearest value of dtype; a float becomes an integer by dropping its fraction, a number true when not 0",
+        doc="the value in dtype: nearest for floats, without its fraction for integers, `not 0` for bool",
     ),
     OpDef(
         name="stop_gradient",

@@ -1,10 +1,13 @@
-"""The error function, vectorised: within 2 units of the last place in f32 and f64, exact at 0, infinity and NaN.
+"""The error function, vectorised: within 2 units of the last place in f32 and f64, exact at 0, infinity and
+NaN.
 
-|x| < 1: x + x q(x^2). Beyond: 1 - exp(p(|x| - 1)), where p approximates the logarithm of erfc, whose relative error
-counts only as much as erfc weighs against 1. `bench/erf/fit.py` derives the polynomials.
+|x| < 1: x + x q(x^2). Beyond: 1 - exp(p(|x| - 1)), where p approximates the logarithm of erfc, whose relative
+error counts only as much as erfc weighs against 1. `bench/erf/fit.py` derives the polynomials.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +72,11 @@ _F64_FAR = (
 _SPLIT = 1.0
 # Past it the result is 1 in that precision, and p is not fitted.
 _END = {np.dtype(np.float32): 4.0, np.dtype(np.float64): 6.0}
-_WORDS = {np.dtype(np.float32): (np.int32, np.int32(-(2**31))), np.dtype(np.float64): (np.int64, np.int64(-(2**63)))}
+# The integer as wide as the float, and the bit of the sign in it.
+_WORDS: dict[np.dtype[Any], tuple[type, Any]] = {
+    np.dtype(np.float32): (np.int32, np.int32(-(2**31))),
+    np.dtype(np.float64): (np.int64, np.int64(-(2**63))),
+}
 _BLOCK_BYTES = 1 << 17  # the rows of a block stay in the second-level cache
 
 
@@ -86,8 +93,8 @@ def erf(x: Array, out: Array | None = None) -> Array:
     result = np.empty(x.shape, x.dtype) if out is None or not out.flags.c_contiguous else out
     source, target = x.reshape(-1), result.reshape(-1)
     near, far = _COEFFICIENTS[x.dtype]
-    # Choosing between the pieces and copying the sign are bit operations: NumPy's `where` and `copysign` branch on
-    # every element and would take half of the time.
+    # Choosing between the pieces and copying the sign are bit operations: NumPy's `where` and `copysign`
+    # branch on every element and would take half of the time.
     word, sign = _WORDS[x.dtype]
     length = min(_BLOCK_BYTES // x.itemsize, source.size)
     rows = np.empty((3, length), x.dtype)

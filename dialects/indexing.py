@@ -1,7 +1,7 @@
 """Places read from an index tensor: gathers, and their transposes that accumulate.
 
-An index outside the axis is an error wherever it is found; nothing is clamped and no index counts from the end.
-Repeated indices fold in input order, so the value does not depend on how the work is split.
+An index outside the axis is an error wherever it is found; nothing is clamped and no index counts from the
+end. Repeated indices fold in input order, so the value does not depend on how the work is split.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def _gather_vjp(b: Any, g: Any, out: Any, x: Any, indices: Any, *, axis: int) ->
     return b("scatter_add", b.constant(0, x.type), indices, g, axis=axis), None
 
 
-def _scatter_vjp(b: Any, g: Any, out: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> tuple[Any, ...]:
+def _scatter_vjp(
+    b: Any, g: Any, out: Any, x: Any, indices: Any, updates: Any, *, axis: int
+) -> tuple[Any, ...]:
     return g, None, b("gather", g, indices, axis=axis)
 
 
@@ -138,7 +140,9 @@ def _take_vjp(b: Any, g: Any, out: Any, x: Any, indices: Any, *, axis: int) -> t
     return b("add_along_axis", b.constant(0, x.type), indices, g, axis=axis), None
 
 
-def _add_along_vjp(b: Any, g: Any, out: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> tuple[Any, ...]:
+def _add_along_vjp(
+    b: Any, g: Any, out: Any, x: Any, indices: Any, updates: Any, *, axis: int
+) -> tuple[Any, ...]:
     return g, None, b("take_along_axis", g, indices, axis=axis)
 
 

@@ -12,7 +12,6 @@ from sexpgpu.dialects.arrays import deliver, plain
 from sexpgpu.dialects.opdef import Array, Attr, Constant, Dense, Move, OpDef, numpy_dtype, sample
 from sexpgpu.dialects.rules import (
     INDICES,
-    FLOATS,
     require_axes,
     require_axis,
     require_count,
@@ -20,7 +19,7 @@ from sexpgpu.dialects.rules import (
     require_same_dtype,
     require_sizes,
 )
-from sexpgpu.tensortype import DType, TensorType
+from sexpgpu.tensortype import FLOATS, DType, TensorType
 
 Ints = tuple[int, ...]
 
@@ -96,7 +95,9 @@ def _slice_infer(x: TensorType, *, start: Ints, stop: Ints, step: Ints) -> Tenso
 
 
 def _slice(x: Array, *, start: Ints, stop: Ints, step: Ints) -> Array:
-    return x[tuple(map(slice, start, stop, step))]
+    # The ellipsis keeps a scalar an array.
+    places: tuple[Any, ...] = (*map(slice, start, stop, step), ...)
+    return np.asarray(x[places])
 
 
 def _slice_vjp(b: Any, g: Any, out: Any, x: Any, *, start: Ints, stop: Ints, step: Ints) -> tuple[Any, ...]:
@@ -115,7 +116,8 @@ def _spread(b: Any, x: Any, axis: int, by: int, length: int) -> Any:
     shape = x.type.shape
     wide = b("reshape", x, shape=(*shape[: axis + 1], 1, *shape[axis + 1 :]))
     none = (0,) * (len(shape) + 1)
-    wide = b("pad", wide, low=none, high=tuple(by - 1 if i == axis + 1 else 0 for i in range(len(none))), value=0)
+    behind = tuple(by - 1 if i == axis + 1 else 0 for i in range(len(none)))
+    wide = b("pad", wide, low=none, high=behind, value=0)
     flat = b("reshape", wide, shape=(*shape[:axis], shape[axis] * by, *shape[axis + 1 :]))
     return section(b, flat, axis, 0, length)
 
@@ -163,9 +165,7 @@ def _concat_infer(x: TensorType, y: TensorType, *, axis: int) -> TensorType:
             expected=f"the other axes of x: {x}",
             actual=f"y: {y}",
         )
-    return TensorType(
-        tuple(n + m if i == axis else n for i, (n, m) in enumerate(zip(x.shape, y.shape, strict=True))), x.dtype
-    )
+    return TensorType((*x.shape[:axis], x.shape[axis] + y.shape[axis], *x.shape[axis + 1 :]), x.dtype)
 
 
 def _concat(x: Array, y: Array, *, axis: int, out: Array | None = None) -> Array:
@@ -180,6 +180,11 @@ def _concat_vjp(b: Any, g: Any, out: Any, x: Any, y: Any, *, axis: int) -> tuple
 def _flip_infer(x: TensorType, *, axes: Ints) -> TensorType:
     require_axes("flip", axes, x.rank)
     return x
+
+
+def _flip(x: Array, *, axes: Ints) -> Array:
+    places: tuple[Any, ...] = (*(slice(None, None, -1 if i in axes else 1) for i in range(x.ndim)), ...)
+    return np.asarray(x[places])
 
 
 def _iota_infer(*, shape: Ints, axis: int, dtype: DType) -> TensorType:
@@ -306,7 +311,7 @@ OPERATIONS = (
         operands=("x",),
         attrs=(Attr("axes", "ints"),),
         infer=_flip_infer,
-        numpy=plain(lambda x, axes: np.flip(x, axes)),
+        numpy=plain(_flip),
         vjp=lambda b, g, out, x, axes: (b("flip", g, axes=axes),),
         samples=(
             sample("f64[2, 3]", axes=(1,)),

@@ -1,19 +1,20 @@
 """The record that gives an operation: everything the compiler and the interpreter know of it is here.
 
-Tracing takes `infer` and `attrs`, MLIR `name`, `operands` and `attrs`, the interpreter `numpy`, autodiff `vjp`,
-fusion and lowering `kind`, the tests `samples`, the documentation `doc`. Adding an operation is adding a record.
+Tracing takes `infer` and `attrs`, MLIR `name`, `operands` and `attrs`, the interpreter `numpy`, autodiff
+`vjp`, fusion and lowering `kind`, the tests `samples`, the documentation `doc`. Adding an operation is adding
+a record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from sexpgpu.tensortype import DTYPES, DType, TensorType
+from sexpgpu.tensortype import DTYPES, TensorType
 
 if TYPE_CHECKING:
     from sexpgpu.dialects.builder import Val
@@ -24,14 +25,18 @@ AttrType = Literal["int", "float", "bool", "str", "ints", "floats", "dtype", "nu
 
 @frozen
 class Pointwise:
-    """Each element of the result comes from the elements at its place; `scalar` names the function of one place."""
+    """Each element of the result comes from the elements at its place; `scalar` names the function of one
+    place.
+    """
 
     scalar: str
 
 
 @frozen
 class Reduce:
-    """Folds the lines along attr `axes` (or `axis`) with `combine`, starting from `init` (None: from the first)."""
+    """Folds the lines along attr `axes` (or `axis`) with `combine`, starting from `init` (None: from the
+    first).
+    """
 
     combine: Literal["add", "mul", "max", "min", "or", "and", "argmax", "argmin"]
     init: float | bool | None
@@ -46,7 +51,9 @@ class Scan:
 
 @frozen
 class Row:
-    """A composite over whole lines along attr `axis`: reductions and pointwise steps that are one value to a reader."""
+    """A composite over whole lines along attr `axis`: reductions and pointwise steps that are one value to a
+    reader.
+    """
 
     keeps: bool  # the result has the line's length; otherwise the line becomes one element
 
@@ -58,14 +65,18 @@ class Contract:
 
 @frozen
 class Move:
-    """Elements change place and nothing is computed; `views` where NumPy's result shares the operand's memory."""
+    """Elements change place and nothing is computed; `views` where NumPy's result shares the operand's
+    memory.
+    """
 
     views: bool
 
 
 @frozen
 class Index:
-    """Places are read from an index tensor: `read` gathers, `add` accumulates into a copy of the first operand."""
+    """Places are read from an index tensor: `read` gathers, `add` accumulates into a copy of the first
+    operand.
+    """
 
     access: Literal["read", "add"]
 
@@ -87,7 +98,8 @@ Kind = Pointwise | Reduce | Scan | Row | Contract | Move | Index | Random | Cons
 class Attr:
     """A static argument of an operation. Every declared attribute is always present in the module.
 
-    Python forms: `ints` and `floats` are tuples, `dtype` a dtype name, `number` an int or a float, `tensor` a `Dense`.
+    Python forms: `ints` and `floats` are tuples, `dtype` a dtype name, `number` an int or a float, `tensor` a
+    `Dense`.
     """
 
     name: str
@@ -117,8 +129,8 @@ class Dense:
 class Sample:
     """Operand types and attributes on which an operation is tested.
 
-    Float operands are drawn from `domain`, index operands from range(`below`); `smooth` False keeps the sample out
-    of the derivative test (a kink or a jump lies in its domain).
+    Float operands are drawn from `domain`, index operands from range(`below`); `smooth` False keeps the
+    sample out of the derivative test (a kink or a jump lies in its domain).
     """
 
     types: tuple[TensorType, ...]
@@ -132,10 +144,11 @@ class Sample:
 class OpDef:
     """An operation.
 
-    `infer(*types, **attrs)` gives the result's type (a tuple of them when `results` > 1) or raises a user's error
-    without a span. `numpy(*arrays, out=None, **attrs)` gives the value as an array of the inferred type, in `out`
-    when that is given. `vjp(b, g, out, *ins, **attrs)` gives one cotangent an operand, None where nothing flows.
-    `decompose(b, *ins, **attrs)` builds the same value from other operations. `inplace`: `out` may be an operand.
+    `infer(*types, **attrs)` gives the result's type (a tuple of them when `results` > 1) or raises a user's
+    error without a span. `numpy(*arrays, out=None, **attrs)` gives the value as an array of the inferred
+    type, in `out` when that is given. `vjp(b, g, out, *ins, **attrs)` gives one cotangent an operand, None
+    where nothing flows. `decompose(b, *ins, **attrs)` builds the same value from other operations. `inplace`:
+    `out` may be an operand.
     """
 
     name: str
@@ -173,7 +186,7 @@ def parse_type(text: str) -> TensorType:
     dtype, _, rest = text.partition("[")
     if dtype not in DTYPES or not rest.endswith("]"):
         raise ValueError(f"not a tensor type: {text}")
-    return TensorType(tuple(int(n) for n in rest[:-1].split(",") if n.strip()), cast(DType, dtype))
+    return TensorType(tuple(int(n) for n in rest[:-1].split(",") if n.strip()), dtype)
 
 
 def sample(

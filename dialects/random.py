@@ -1,7 +1,9 @@
-"""Random numbers: each element is a function of the key and of (element, step, trip), so nothing is ever replayed.
+"""Random numbers: each element is a function of the key and of (element, step, trip), so nothing is ever
+replayed.
 
-The element counts over the whole step (microbatch * size + flat index): one microbatch of 8 and eight of 1 draw the
-same numbers. Bits come from Philox4x32-10 with the counter words (element low, element high, step, trip).
+The element counts over the whole step (microbatch * size + flat index): one microbatch of 8 and eight of 1
+draw the same numbers. Bits come from Philox4x32-10 with the counter words (element low, element high, step,
+trip).
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from numpy.typing import NDArray
 from sexpgpu.diag import error
 from sexpgpu.dialects.arrays import plain
 from sexpgpu.dialects.opdef import Array, Attr, OpDef, Random, sample
-from sexpgpu.dialects.rules import FLOATS, require_dtype, require_sizes
+from sexpgpu.dialects.rules import require_dtype, require_sizes
 from sexpgpu.philox import philox4x32
-from sexpgpu.tensortype import DType, TensorType
+from sexpgpu.tensortype import FLOATS, DType, TensorType
 
 Ints = tuple[int, ...]
 _COUNTER = TensorType((3,), "i32")

@@ -66,7 +66,9 @@ def _choice_vjp(b: Any, g: Any, out: Any, x: Any, *, axes: Ints, keepdims: bool)
 
 
 def _prod_vjp(b: Any, g: Any, out: Any, x: Any, *, axes: Ints, keepdims: bool) -> tuple[Any, ...]:
-    """The product of the other elements: of those before times of those behind, exact where elements are 0."""
+    """The product of the other elements: of those before times of those behind, exact where elements are
+    0.
+    """
     shape = x.type.shape
     kept = tuple(i for i in range(len(shape)) if i not in axes)
     perm = kept + axes
@@ -198,18 +200,22 @@ def _position(name: str, kind: Reduce, numpy: Callable[..., Any], doc: str) -> O
 
 
 OPERATIONS = (
-    _reduction("sum", Reduce("add", 0.0), np.sum, _sum_vjp, "the sum along the axes", samples=_SAMPLES + _TYPED + _EMPTY),
+    _reduction("sum", Reduce("add", 0.0), np.sum, _sum_vjp, "the sum along the axes",
+               samples=_SAMPLES + _TYPED + _EMPTY),
     _reduction("prod", Reduce("mul", 1.0), np.prod, _prod_vjp, "the product along the axes",
                samples=_SAMPLES + _TYPED + _EMPTY),
     _reduction("amax", Reduce("max", None), np.amax, _choice_vjp,
                "the greatest along the axes, NaN if one is; elements that tie share the cotangent"),
     _reduction("amin", Reduce("min", None), np.amin, _choice_vjp,
                "the least along the axes, NaN if one is; elements that tie share the cotangent"),
-    _reduction("any", Reduce("or", False), np.any, None, "true where one along the axes is", allowed=BOOL, samples=_BOOLS),
+    _reduction("any", Reduce("or", False), np.any, None, "true where one along the axes is", allowed=BOOL,
+               samples=_BOOLS),
     _reduction("all", Reduce("and", True), np.all, None, "true where all along the axes are", allowed=BOOL,
                samples=_BOOLS),
-    _position("argmax", Reduce("argmax", None), np.argmax, "index of the greatest along the axis, the first of equals"),
-    _position("argmin", Reduce("argmin", None), np.argmin, "index of the least along the axis, the first of equals"),
+    _position("argmax", Reduce("argmax", None), np.argmax,
+              "index of the greatest along the axis, the first of equals"),
+    _position("argmin", Reduce("argmin", None), np.argmin,
+              "index of the least along the axis, the first of equals"),
     OpDef(
         name="cumsum",
         kind=Scan("add"),

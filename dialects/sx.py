@@ -1,8 +1,9 @@
-"""The dialect as MLIR gets it: an IRDL definition generated from the table; nothing an operation is written here.
+"""The dialect as MLIR gets it: an IRDL definition generated from the table; nothing an operation is written
+here.
 
 IRDL cannot relate shapes and a constraint value binds one type, so every operand, result and attribute has a
-constraint of its own and `infer` is the verifier. MLIR's Python side also imports this module by its name when it
-first meets an `sx` operation; with no module to find it would look again at each one.
+constraint of its own and `infer` is the verifier. MLIR's Python side also imports this module by its name
+when it first meets an `sx` operation; with no module to find it would look again at each one.
 """
 
 from __future__ import annotations
