@@ -1,4 +1,4 @@
-"""The shortest truth: every example compiles, and its smallest selection trains a few steps on the data in the tree."""
+"""The shortest truth: every example compiles, and its smallest selection trains a few steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ TRAINED = [file for file in FILES if file.stem != "mnist"]  # its data are not i
 
 
 def sexpgpu(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "sexpgpu", *arguments], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "sexpgpu", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def losses(out: Path) -> list[float]:
