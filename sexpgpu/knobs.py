@@ -1,0 +1,111 @@
+"""Every environment variable that the program reads, in one table: its type, default and meaning.
+
+A flag of the command line wins over the environment, the environment over the default. Nothing else in the
+package looks at the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+from attrs import field, frozen
+
+from sexpgpu.diag import error, nearest
+
+T = TypeVar("T")
+Source = Literal["flag", "environment", "default"]
+PREFIX = "SEXPGPU_"
+
+
+@frozen
+class Setting(Generic[T]):
+    """A value and where it comes from."""
+
+    value: T
+    source: Source
+
+
+@frozen
+class Knob(Generic[T]):
+    """One variable. `parse` raises ValueError on a text that it does not take; `takes` says what it takes."""
+
+    name: str
+    default: T
+    parse: Callable[[str], T] = field(repr=False)
+    takes: str
+    help: str
+
+    def read(self, flag: T | None = None) -> Setting[T]:
+        """The value in force; `E-DEV-001` when the environment holds something else than `takes`."""
+        if flag is not None:
+            return Setting(flag, "flag")
+        text = os.environ.get(self.name)
+        if text is None or text == "":
+            return Setting(self.default, "default")
+        try:
+            return Setting(self.parse(text), "environment")
+        except ValueError:
+            raise error(
+                "E-DEV-001",
+                f"the environment variable {self.name} has a value that means nothing",
+                expected=self.takes,
+                actual=text,
+            ) from None
+
+    def get(self, flag: T | None = None) -> T:
+        return self.read(flag).value
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(text)
+        return text.lower()
+
+    return parse
+
+
+def _number(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number = int(text)
+        if not low <= number <= high:
+            raise ValueError(text)
+        return number
+
+    return parse
+
+
+def _switch(text: str) -> bool:
+    return _one_of("0", "1")(text) == "1"
+
+
+DEVICE = Knob("SEXPGPU_DEVICE", "cpu", _one_of("cpu"), "cpu", "the device that runs the graphs")
+DEBUG = Knob("SEXPGPU_DEBUG", 0, _number(0, 6), "0 to 6", "how much the compiler tells on standard error")
+DUMP: Knob[Path | None] = Knob(
+    "SEXPGPU_DUMP", None, Path, "a folder", "writes the module after each stage there"
+)
+VERIFY = Knob("SEXPGPU_VERIFY", False, _switch, "0 or 1", "verifies the module after every pass")
+THREADS: Knob[int | None] = Knob(
+    "SEXPGPU_THREADS", None, _number(1, 4096), "a count from 1", "threads of the linear algebra library"
+)
+NO_COLOR = Knob("NO_COLOR", False, lambda text: True, "anything", "no colours on a terminal")
+
+KNOBS: tuple[Knob[str] | Knob[int] | Knob[int | None] | Knob[bool] | Knob[Path | None], ...] = (
+    DEVICE,
+    DEBUG,
+    DUMP,
+    VERIFY,
+    THREADS,
+    NO_COLOR,
+)
+
+
+def unknown(environment: Iterable[str] | None = None) -> list[tuple[str, str | None]]:
+    """Variables with our prefix that nothing reads, each with the name that was meant, where one is near."""
+    names = [knob.name for knob in KNOBS]
+    found = sorted(environment if environment is not None else os.environ)
+    strange = [name for name in found if name.startswith(PREFIX) and name not in names]
+    return [(name, nearest(name, names)) for name in strange]

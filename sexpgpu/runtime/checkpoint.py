@@ -1,0 +1,188 @@
+"""Writing checkpoints: shards first, `checkpoint.json` last, so that a directory is complete or plainly is
+not.
+
+`checkpoints/step-00000500/` holds safetensors shards whose names carry the writer's nonce, and the index,
+which names each with its length and SHA-256. The index takes its name by a rename, after everything it names
+is on the disk. An attempt that dies leaves files that no index names; the next commit of that step clears
+them away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from sexpgpu.runtime.calls import Tensors
+from sexpgpu.runtime.durable import replace_synced, sync_directory, write_synced
+from sexpgpu.runtime.engine import Array
+
+INDEX = "checkpoint.json"
+FORMAT = 1
+_SHARD_BYTES = 64 << 20
+_KINDS = ("param", "buffer", "state")
+
+
+@frozen
+class Position:
+    """Where in its course a run is, beside its tensors.
+
+    `step` steps are done; `skipped` of them, the last in a row, were refused; the passes in `evaluated` have
+    had their turn at this step; `events` is the length of the event stream when it was taken.
+    """
+
+    step: int
+    skipped: int
+    evaluated: tuple[str, ...]
+    events: int
+
+
+@frozen
+class Written:
+    path: Path
+    nonce: str
+    bytes: int
+
+
+def step_directory(root: Path, step: int) -> Path:
+    return root / f"step-{step:08d}"
+
+
+def flat_tensors(tensors: Tensors) -> dict[str, Array]:
+    """Every tensor of a run under `param/PATH`, `buffer/PATH` or `state/PATH/NAME`."""
+    groups = (tensors.params, tensors.buffers, tensors.states)
+    pairs = zip(_KINDS, groups, strict=True)
+    return {f"{kind}/{name}": array for kind, group in pairs for name, array in group.items()}
+
+
+def write_checkpoint(root: Path, position: Position, tensors: Tensors, facts: Mapping[str, Any]) -> Written:
+    """Commits a checkpoint under `root`; `facts` (the run's id and manifest) go into the index.
+
+    An `OSError` means that nothing was committed: what was there before is as it was.
+    """
+    target = step_directory(root, position.step)
+    nonce = secrets.token_hex(8)
+    target.mkdir(parents=True, exist_ok=True)
+    sync_directory(root)
+    temporary = target / f"{INDEX}.{nonce}.tmp"
+    files: dict[str, dict[str, object]] = {}
+    index: dict[str, dict[str, object]] = {}
+    try:
+        for number, shard in enumerate(_shards(flat_tensors(tensors))):
+            name = f"tensors-{number:04d}-{nonce}.safetensors"
+            data = serialized(shard)
+            write_synced(target / name, data)
+            files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for key, array in shard.items():
+                index[key] = {"file": name, "shape": list(array.shape), "dtype": array.dtype.name}
+        sync_directory(target)
+        body = {
+            "format": FORMAT,
+            "step": position.step,
+            "skipped": position.skipped,
+            "evaluated": list(position.evaluated),
+            "events": position.events,
+            "nonce": nonce,
+            "files": files,
+            "tensors": index,
+            **facts,
+        }
+        replace_synced(target / INDEX, sealed(body), temporary)
+    except OSError:
+        for left in (temporary, *target.glob(f"*-{nonce}.safetensors")):
+            left.unlink(missing_ok=True)
+        if not any(target.iterdir()):
+            target.rmdir()
+        raise
+    _clear(target, {INDEX, *files})
+    return Written(target, nonce, sum(int(str(file["bytes"])) for file in files.values()))
+
+
+def serialized(shard: Mapping[str, Array]) -> bytes:
+    """The safetensors form of some arrays."""
+    from safetensors.numpy import save
+
+    # The format writes an array's memory as it lies, and making it contiguous must not change shape () to (1,).
+    return save({key: np.ascontiguousarray(array).reshape(array.shape) for key, array in shard.items()})
+
+
+def sealed(body: Mapping[str, Any]) -> bytes:
+    """The index as text: the SHA-256 of the body's canonical form, then the body in that form."""
+    text = canonical(body)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f'{{"sha256":"{digest}","body":{text}}}\n'.encode()
+
+
+def canonical(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Deletes a checkpoint, its index first: interrupted, it leaves nothing that looks complete."""
+    (path / INDEX).unlink(missing_ok=True)
+    sync_directory(path)
+    shutil.rmtree(path)
+    sync_directory(path.parent)
+
+
+def set_aside(root: Path, after: int, nonce: str) -> list[Path]:
+    """Moves checkpoints of steps behind `after` out of the way of the history that goes on from it."""
+    moved = []
+    for step, path in numbered(root):
+        if step > after:
+            target = root / "superseded" / f"{path.name}-{nonce}"
+            target.parent.mkdir(exist_ok=True)
+            os.replace(path, target)
+            moved.append(target)
+    if moved:
+        sync_directory(root / "superseded")
+        sync_directory(root)
+    return moved
+
+
+def numbered(root: Path) -> list[tuple[int, Path]]:
+    """The checkpoint directories under `root` by step, complete or not, in the order of their steps."""
+    found = []
+    for path in root.glob("step-*") if root.is_dir() else ():
+        digits = path.name.removeprefix("step-")
+        if digits.isdecimal() and path.is_dir():
+            found.append((int(digits), path))
+    return sorted(found)
+
+
+def surplus(
+    steps: Iterable[int], keep: int | None, keep_every: int | None, kept_for: int | None
+) -> list[int]:
+    """The steps whose checkpoints may go: all but the `keep` newest, the multiples of `keep_every`, and the
+    one that the run was resumed from. Without `keep` none goes.
+    """
+    if keep is None:
+        return []
+    old = sorted(steps)[:-keep]
+    return [s for s in old if s != kept_for and (keep_every is None or s % keep_every != 0)]
+
+
+def _shards(tensors: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+    shard: dict[str, Array] = {}
+    size = 0
+    for key, array in tensors.items():
+        if shard and size + array.nbytes > _SHARD_BYTES:
+            yield shard
+            shard, size = {}, 0
+        shard[key] = array
+        size += array.nbytes
+    yield shard
+
+
+def _clear(target: Path, named: set[str]) -> None:
+    for path in target.iterdir():
+        if path.name not in named:
+            path.unlink()

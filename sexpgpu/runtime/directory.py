@@ -1,0 +1,154 @@
+"""The directory of a run: its name, the lock on it, the manifest and the sources copied into it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from sexpgpu.diag import error
+from sexpgpu.experiment import Experiment, Manifest
+from sexpgpu.runtime.durable import replace_file
+from sexpgpu.runtime.manifest import manifest_json, slug
+
+EVENTS = "events.jsonl"
+STATUS = "status.json"
+CHECKPOINTS = "checkpoints"
+_MANIFEST = "manifest.json"
+_LOCK = ".lock"
+
+
+@define
+class RunDirectory:
+    """A run's directory, held by this process alone while the `with` lasts. `run_id` names the run for
+    good.
+    """
+
+    path: Path
+    run_id: str = ""
+    _lock: int = field(default=-1, init=False)
+
+    def __enter__(self) -> RunDirectory:
+        """`E-IO-001` when the directory cannot be made, `E-IO-003` when another process holds it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as fault:
+            reason = fault.strerror or str(fault)
+            raise error("E-IO-001", f"{self.path} cannot be written", actual=reason) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise error("E-IO-003", f"another process is running in {self.path}") from None
+        self.run_id = self._known_id() or secrets.token_hex(8)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._lock)
+
+    @property
+    def events(self) -> Path:
+        return self.path / EVENTS
+
+    @property
+    def status(self) -> Path:
+        return self.path / STATUS
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / CHECKPOINTS
+
+    def write_manifest(self, experiment: Experiment, device: str, fitted: Mapping[str, Any]) -> None:
+        """`manifest.json` and `source/`."""
+        facts = {
+            "run": self.run_id,
+            "manifest": manifest_json(experiment.manifest),
+            "device": device,
+            "versions": versions(experiment.manifest),
+            "fitted": fitted,
+        }
+        text = json.dumps(facts, indent=1, ensure_ascii=False)
+        replace_file(self.path / _MANIFEST, text.encode())
+        self._copy_sources(experiment.manifest)
+
+    def _known_id(self) -> str | None:
+        try:
+            known = json.loads((self.path / _MANIFEST).read_bytes())["run"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return str(known)
+
+    def _copy_sources(self, manifest: Manifest) -> None:
+        # What the experiment was compiled from, not what the files say now: a changed file is not copied.
+        folder = os.path.dirname(manifest.entry)
+        for file, digest in manifest.sources:
+            near = os.path.relpath(file, folder or ".")
+            name = near if not near.startswith(os.pardir) else os.path.join("library", os.path.basename(file))
+            target = self.path / "source" / name
+            try:
+                data = Path(file).read_bytes()
+            except OSError:
+                continue
+            if hashlib.sha256(data).hexdigest() == digest:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data)
+
+
+def versions(manifest: Manifest) -> dict[str, str]:
+    return {
+        "sexpgpu": manifest.version,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "system": platform.platform(),
+    }
+
+
+def holds_a_run(path: Path) -> bool:
+    """Whether there are events or checkpoints of a run."""
+    events = path / EVENTS
+    checkpoints = path / CHECKPOINTS
+    return (events.is_file() and events.stat().st_size > 0) or (
+        checkpoints.is_dir() and any(checkpoints.iterdir())
+    )
+
+
+def choose_directory(experiment: Experiment, runs: Path, out: Path | None, resume: str | None) -> Path:
+    """Where a run goes.
+
+    `out` where it is given; beside the checkpoint that `resume` names; the newest `runs/SLUG` to resume
+    `latest`; else the first of `runs/SLUG`, `runs/SLUG-2`, … that holds none. `E-IO-002` for an `out` that
+    holds a run.
+    """
+    if out is not None:
+        if resume is None and holds_a_run(out):
+            raise error(
+                "E-IO-002",
+                f"{out} holds a run already",
+                help="`--resume latest` goes on with it; another `--out` starts beside it",
+            )
+        return out
+    if resume is not None and resume != "latest":
+        checkpoint = Path(resume).resolve()
+        if checkpoint.parent.name == CHECKPOINTS:
+            return checkpoint.parent.parent
+    name = slug(experiment)
+    taken = []
+    number = 1
+    while holds_a_run(path := runs / (name if number == 1 else f"{name}-{number}")):
+        taken.append(path)
+        number += 1
+    return taken[-1] if taken and resume == "latest" else path

@@ -1,0 +1,200 @@
+"""The training loop: steps, evaluations, checkpoints, and what each tells the outside."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from attrs import define, field, frozen
+
+from sexpgpu.diag import Diagnostic, Note, Span, error, warning
+from sexpgpu.experiment import Experiment
+from sexpgpu.runtime.calls import Tensors
+from sexpgpu.runtime.evaluate import Pass
+from sexpgpu.runtime.events import EventStream
+from sexpgpu.runtime.keep import Keeper
+from sexpgpu.runtime.plan import Plan
+from sexpgpu.runtime.progress import Pace, Progress
+from sexpgpu.runtime.signals import Signals
+from sexpgpu.runtime.status import Status
+from sexpgpu.runtime.step import Refusal, StepResult, TrainStep
+
+_RECORDS_SHOWN = 64
+
+
+@frozen
+class Outcome:
+    """`finished` when the last planned step is committed and evaluated."""
+
+    step: int
+    finished: bool
+    metrics: dict[str, float]
+
+
+@define
+class Loop:
+    """One run from `done` steps on. `skipped` and `evaluated` are those of a checkpoint's position."""
+
+    experiment: Experiment
+    plan: Plan
+    trainer: TrainStep
+    passes: list[Pass]
+    tensors: Tensors
+    done: int
+    skipped: int
+    evaluated: list[str]
+    keeper: Keeper
+    events: EventStream
+    status: Status
+    progress: Progress
+    signals: Signals
+    report: Callable[[Diagnostic], None]
+    _metrics: dict[str, float] = field(factory=dict, init=False)
+    _pace: Pace = field(factory=Pace, init=False)
+
+    def run(self) -> Outcome:
+        """Trains to the end of the plan or to a signal. `E-NUM-001` when too many steps in a row are refused,
+        `E-CKPT-005` when the last checkpoint cannot be written.
+        """
+        self._evaluate()
+        self._checkpoint()
+        while self.done < self.plan.stop and not self.signals.stopped():
+            self._train()
+            self._evaluate()
+            self._checkpoint()
+        self.progress.finish()
+        at_end = self.done >= self.plan.stop
+        if (at_end or self.signals.stopped()) and self.keeper.last != self.done and not self._commit():
+            raise error("E-CKPT-005", f"the last checkpoint, of step {self.done}, could not be written")
+        return Outcome(self.done, at_end and not self._pending(), self._metrics)
+
+    def _train(self) -> None:
+        started = time.perf_counter()
+        step = self.done
+        result = self.trainer.run(step, self.tensors)
+        seconds = time.perf_counter() - started
+        self._pace.add(seconds)
+        self.done += 1
+        self.evaluated.clear()
+        self.skipped = self.skipped + 1 if result.refusal else 0
+        if self._logged(step) or result.refusal:
+            self._tell(step, result, seconds)
+        if result.refusal:
+            self._refuse(step, result.refusal)
+
+    def _logged(self, step: int) -> bool:
+        return step % self.experiment.run.log_every == 0 or step == self.plan.stop - 1
+
+    def _tell(self, step: int, result: StepResult, seconds: float) -> None:
+        rates = {name: count / seconds for name, count in result.counters.items()}
+        runtime = {
+            "runtime/step_seconds": seconds,
+            "runtime/records_per_second": result.records / seconds,
+            **{f"runtime/{name}_per_second": rate for name, rate in rates.items()},
+            "runtime/peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "runtime/held_bytes": held_bytes(),
+        }
+        self._metrics |= result.metrics
+        self.events.write(
+            "step",
+            step,
+            epoch=self.plan.epochs_before(step),
+            metrics=result.metrics | runtime,
+            counters=result.counters,
+            refused=result.refusal is not None,
+        )
+        eta = self._pace.remaining(self.plan.stop - self.done)
+        shown = rates or {"records": result.records / seconds}
+        self.progress.step(self.done, result.loss, shown, eta)
+        facts = {"rate": shown, "step_seconds": self._pace.step_seconds, "eta": eta}
+        self.status.update("running", step=self.done, loss=result.loss, metrics=self._metrics, **facts)
+
+    def _refuse(self, step: int, refusal: Refusal) -> None:
+        """Reports a refused step; the last one that is allowed ends the run, its last good state
+        committed.
+        """
+        span = self._place_of(refusal.tensor)
+        what = {None: "the gradient norm", "loss": "the loss"}.get(
+            refusal.tensor, f"the gradient of {refusal.tensor}"
+        )
+        where = "" if refusal.microbatch is None else f", microbatch {refusal.microbatch}"
+        message = f"step {step}{where}: {what} is not finite; nothing of the step is kept"
+        records = refusal.records[:_RECORDS_SHOWN]
+        self.events.write(
+            "warning",
+            step,
+            code="W-NUM-001",
+            message=message,
+            tensor=refusal.tensor,
+            microbatch=refusal.microbatch,
+            records=records,
+            at=str(span) if span else None,
+        )
+        self.report(warning("W-NUM-001", message, span))
+        if self.skipped >= self.experiment.run.max_skipped:
+            self._commit()
+            raise error(
+                "E-NUM-001",
+                f"{self.skipped} steps in a row were not finite",
+                span,
+                expected="a finite loss and a finite gradient norm",
+                actual=f"{what} is not, at step {step}",
+                notes=[Note(f"records {', '.join(map(str, records))}")],
+                help="the newest checkpoint has the last good state; a lower rate or `:clip-norm` may mend it",
+            )
+
+    def _place_of(self, tensor: str | None) -> Span | None:
+        if tensor == "loss":
+            outputs = self.experiment.graphs[self.experiment.train_graph].outputs
+            return next((output.span for output in outputs if output.role == "loss"), None)
+        return next((p.span for p in self.experiment.parameters if p.path == tensor), None)
+
+    def _pending(self) -> list[tuple[Pass, int]]:
+        """The passes that have their turn now and did not have it yet, each with its count of evaluations."""
+        turns = ((each, each.turns.index_at(self.done, self.plan.stop)) for each in self.passes)
+        return [
+            (p, index) for p, index in turns if index is not None and p.evaluation.name not in self.evaluated
+        ]
+
+    def _evaluate(self) -> None:
+        for each, index in self._pending():
+            name = each.evaluation.name
+            self.status.update("evaluating", step=self.done)
+            started = time.perf_counter()
+            report = each.run(self.done, index, self.tensors, self.signals.stopped)
+            if report is None:
+                return
+            self.evaluated.append(name)
+            self._metrics |= report.metrics
+            self.events.write(
+                "eval",
+                self.done,
+                name=name,
+                index=index,
+                batches=report.batches,
+                records=report.records,
+                seconds=round(time.perf_counter() - started, 6),
+                metrics=report.metrics,
+            )
+            shown = "  ".join(f"{key} {value:.4f}" for key, value in report.metrics.items())
+            self.progress.say(f"step {self.done}  {shown}")
+
+    def _checkpoint(self) -> None:
+        asked = self.signals.take_checkpoint_request()
+        if self.done > 0 and (asked or self.keeper.due(self.done)):
+            self._commit()
+
+    def _commit(self) -> bool:
+        return self.keeper.commit(self.done, self.skipped, tuple(self.evaluated), self.tensors)
+
+
+def held_bytes() -> int:
+    """Memory of this process that is in use now, where the system tells."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return math.trunc(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    return int(pages) * resource.getpagesize()

@@ -1,0 +1,224 @@
+"""One run from start to end: data, tensors, the directory, the loop, the exit code."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+from attrs import field, frozen
+
+from sexpgpu import knobs
+from sexpgpu.diag import Diagnostic, SxError
+from sexpgpu.experiment import Experiment
+from sexpgpu.runtime.calls import Calls, contexts_of
+from sexpgpu.runtime.directory import RunDirectory, choose_directory, versions
+from sexpgpu.runtime.engine import Engine
+from sexpgpu.runtime.evaluate import Pass
+from sexpgpu.runtime.events import EventStream
+from sexpgpu.runtime.keep import Keeper
+from sexpgpu.runtime.loading import Loaders
+from sexpgpu.runtime.loop import Loop, Outcome
+from sexpgpu.runtime.manifest import manifest_json
+from sexpgpu.runtime.plan import Plan, evaluation_steps, make_plan, turns
+from sexpgpu.runtime.progress import Progress
+from sexpgpu.runtime.signals import Signals
+from sexpgpu.runtime.start import Start, find_start
+from sexpgpu.runtime.status import Status
+from sexpgpu.runtime.step import TrainStep
+
+_RETRY = frozenset({"E-CKPT-005", "E-IO-001"})  # faults that a retry may mend
+
+
+def _ignore(diagnostic: Diagnostic) -> None:
+    """Warnings stay in the result alone."""
+
+
+@frozen
+class RunOptions:
+    """What the command line says of a run.
+
+    `out` is the run's directory; without it one is chosen under `runs`. `steps` ends the run sooner than the
+    file does. `resume` is `latest` or a checkpoint's directory; with nothing to resume `latest` starts at
+    step 0. `init` gives the first weights and matters only at step 0. `report` is called with each warning at
+    once.
+    """
+
+    out: Path | None = None
+    runs: Path = Path("runs")
+    steps: int | None = None
+    resume: str | None = None
+    allow_changed: bool = False
+    init: Path | None = None
+    quiet: bool = False
+    report: Callable[[Diagnostic], None] = _ignore
+    stream: TextIO = field(factory=lambda: sys.stderr)
+
+
+@frozen
+class RunResult:
+    """`code` is the process's exit code; `error` says why it is not 0, unless a signal stopped the run."""
+
+    code: int
+    directory: Path | None = None
+    step: int = 0
+    steps: int = 0
+    metrics: dict[str, float] = field(factory=dict)
+    error: Diagnostic | None = None
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+@frozen
+class _Reports:
+    """Warnings so far, passed on as they come."""
+
+    options: RunOptions
+    records: list[Diagnostic] = field(factory=list)
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        self.records.append(diagnostic)
+        self.options.report(diagnostic)
+
+
+def run(engine: Engine, options: RunOptions) -> RunResult:
+    """Trains the engine's experiment. A user's fault becomes the result's error; any other exception is
+    ours.
+    """
+    experiment = engine.experiment
+    reports = _Reports(options)
+    try:
+        path = choose_directory(experiment, options.runs, options.out, options.resume)
+        with Signals() as signals, RunDirectory(path) as directory:
+            return _run_in(directory, engine, options, reports, signals)
+    except SxError as fault:
+        return _failed(fault.diagnostic, reports, None)
+
+
+def _failed(error: Diagnostic, reports: _Reports, directory: Path | None) -> RunResult:
+    code = 4 if error.code in _RETRY else 1
+    return RunResult(code, directory, error=error, warnings=tuple(reports.records))
+
+
+def _run_in(
+    directory: RunDirectory, engine: Engine, options: RunOptions, reports: _Reports, signals: Signals
+) -> RunResult:
+    experiment = engine.experiment
+    status = Status(directory.status, experiment)
+    events: EventStream | None = None
+    step = 0
+    try:
+        status.update("compiling", step=0)
+        loaders = Loaders()
+        trained = loaders.open(experiment.train_loader)
+        for evaluation in experiment.evaluations:
+            loaders.open(evaluation.loader)
+        plan = make_plan(experiment.run, trained.order.epoch_batches, options.steps)
+        status.steps = plan.stop
+        calls, contexts = Calls(engine), contexts_of(experiment)
+        start = find_start(
+            directory,
+            calls,
+            contexts,
+            resume=options.resume,
+            init=options.init,
+            allow_changed=options.allow_changed,
+            report=reports.add,
+        )
+        step = start.position.step
+        directory.write_manifest(experiment, engine.device, loaders.fitted)
+        events = EventStream(directory.events, start.position.events)
+        _open_stream(events, directory, engine, plan, start)
+        facts = {"run": directory.run_id, "manifest": manifest_json(experiment.manifest)}
+        keeper = Keeper(directory.checkpoints, experiment.run, facts, events, reports.add)
+        if start.own:
+            keeper.resumed_from = keeper.last = step
+        passes = [
+            Pass(e, experiment, calls, loaders.open(e.loader), plan, turns(e, plan), contexts)
+            for e in experiment.evaluations
+        ]
+        loop = Loop(
+            experiment=experiment,
+            plan=plan,
+            trainer=TrainStep(experiment, calls, trained, plan, contexts),
+            passes=passes,
+            tensors=start.tensors,
+            done=step,
+            skipped=start.position.skipped,
+            evaluated=list(start.position.evaluated),
+            keeper=keeper,
+            events=events,
+            status=status,
+            progress=Progress(options.stream, plan.stop, options.quiet, not knobs.NO_COLOR.get()),
+            signals=signals,
+            report=reports.add,
+        )
+        started = time.perf_counter()
+        outcome = loop.run()
+        code = _close(outcome, events, status, signals, time.perf_counter() - started)
+        warnings = tuple(reports.records)
+        return RunResult(code, directory.path, outcome.step, plan.stop, outcome.metrics, warnings=warnings)
+    except SxError as fault:
+        error = fault.diagnostic
+        if events is not None:
+            at = str(error.span) if error.span else None
+            events.write("error", step, code=error.code, message=error.message, at=at)
+        status.update("failed", error=error)
+        return _failed(error, reports, directory.path)
+    finally:
+        if events is not None:
+            events.close()
+
+
+def _open_stream(
+    events: EventStream, directory: RunDirectory, engine: Engine, plan: Plan, start: Start
+) -> None:
+    """The first events: the checkpoint that the run goes on from, who runs, what it will do."""
+    experiment = engine.experiment
+    position = start.position
+    if start.own and start.checkpoint is not None:
+        # Its own event lies behind the point where the stream was cut.
+        events.write(
+            "checkpoint",
+            position.step,
+            path=f"{directory.checkpoints.name}/{start.checkpoint.name}",
+            nonce=start.nonce,
+            bytes=start.bytes,
+            seconds=0.0,
+        )
+    events.write(
+        "open",
+        position.step,
+        run=directory.run_id,
+        manifest=manifest_json(experiment.manifest),
+        device=engine.device,
+        versions=versions(experiment.manifest),
+        resumed=str(start.checkpoint) if start.checkpoint else None,
+        changed=[str(change) for change in start.changes],
+    )
+    events.write("annotation", position.step, name="plan", data=plan_facts(experiment, plan))
+
+
+def plan_facts(experiment: Experiment, plan: Plan) -> dict[str, object]:
+    """The plan in whole numbers: steps, batches, and the steps at which each pass has its turn."""
+    return {
+        "steps": plan.steps,
+        "stop": plan.stop,
+        "microbatches": plan.microbatches,
+        "batch": experiment.train_loader.batch,
+        "batches": plan.batches,
+        "epoch_batches": plan.epoch_batches,
+        "evaluations": {e.name: len(evaluation_steps(e, plan)) for e in experiment.evaluations},
+        "checkpoint_every": experiment.run.checkpoint_every,
+    }
+
+
+def _close(outcome: Outcome, events: EventStream, status: Status, signals: Signals, seconds: float) -> int:
+    """The last event, the final status, the exit code."""
+    state = "finished" if outcome.finished else "stopped"
+    events.write("close", outcome.step, state=state, seconds=round(seconds, 3), metrics=outcome.metrics)
+    events.sync()
+    summary = {"step": outcome.step, "metrics": outcome.metrics, "seconds": round(seconds, 3)}
+    status.update("finished" if outcome.finished else "stopped", **summary)
+    return 0 if outcome.finished or signals.stop is None else 128 + signals.stop
