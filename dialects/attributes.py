@@ -22,7 +22,7 @@ _DTYPES = cast("dict[str, DType]", {element: dtype for dtype, element in _ELEMEN
 _WRAP = 1 << 64
 
 _types: dict[ir.Type, TensorType] = {}
-_values: dict[ir.Attribute, Any] = {}
+_values: dict[tuple[AttrType, ir.Attribute], Any] = {}
 
 
 def forget() -> None:
@@ -82,9 +82,10 @@ def decode(kind: AttrType, attribute: ir.Attribute) -> Any:
     """The Python value of an attribute. Raises ValueError when it does not hold one of that kind."""
     if kind == "tensor":
         return _decode_dense(attribute)
-    found = _values.get(attribute)
+    key = (kind, attribute)
+    found = _values.get(key)
     if found is None:
-        found = _values[attribute] = _decode(kind, attribute)
+        found = _values[key] = _decode(kind, attribute)
     return found
 
 

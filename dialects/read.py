@@ -50,13 +50,13 @@ def check_op(op: ir.Operation | ir.OpView) -> str | None:
         return None
     try:
         inferred = definition.infer(*operand_types(op), **attrs_of(op))
+        actual = result_types(op)
     except SxError as failure:
         fact = failure.diagnostic
         return f"{fact.message} (expected {fact.expected}, actual {fact.actual})"
     except ValueError as failure:
         return str(failure)
     expected = inferred if isinstance(inferred, tuple) else (inferred,)
-    actual = result_types(op)
     if actual != expected:
         return f"{definition.name} gives {_listed(expected)}, but the module says {_listed(actual)}"
     return None
