@@ -56,11 +56,10 @@ def command(
         raise click.UsageError("--init starts a run, --resume goes on with one: give one of them")
     from sexpgpu.cli.training import train
 
-    chosen = device or knobs.DEVICE.get()
+    knobs.DEVICE.get(device)
     return train(
         file,
         selected,
-        device=chosen,
         out=out,
         steps=steps,
         resume=resume,

@@ -53,10 +53,13 @@ class Compilation:
 
 
 @contextmanager
-def compiling(path: Path, selection: Selection) -> Iterator[Compilation]:
-    """Compile `path`; the compilation, its module included, lives as long as the block."""
+def compiling(path: Path, selection: Selection, *, passes: bool = True) -> Iterator[Compilation]:
+    """Compile `path`; the compilation, its module included, lives as long as the block.
+
+    Without `passes` the module stays as it was traced and there is no experiment.
+    """
     with open_context() as context:
-        yield compile_in(context, path, selection)
+        yield compile_in(context, path, selection, passes=passes)
 
 
 def new_session(diagnostics: Diagnostics) -> Session:
@@ -68,7 +71,7 @@ def new_session(diagnostics: Diagnostics) -> Session:
     return session
 
 
-def compile_in(context: Context, path: Path, selection: Selection) -> Compilation:
+def compile_in(context: Context, path: Path, selection: Selection, *, passes: bool = True) -> Compilation:
     """Compile in a context that the caller owns."""
     diagnostics = Diagnostics()
     session = new_session(diagnostics)
@@ -80,7 +83,7 @@ def compile_in(context: Context, path: Path, selection: Selection) -> Compilatio
             session.evaluate_file(path, selection)
             with activated(session):
                 done.traced = assemble(session, declared, context, diagnostics)
-        if done.traced is not None and not diagnostics.errors:
+        if passes and done.traced is not None and not diagnostics.errors:
             done.timings = tuple(run_shared(done.module, context))
             done.experiment = _experiment(done, done.traced)
     except SxError as fault:
@@ -88,19 +91,33 @@ def compile_in(context: Context, path: Path, selection: Selection) -> Compilatio
     return done
 
 
+def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, list[str]]:
+    """Evaluate a file without tracing its experiment: the printed value of each top-level form."""
+    diagnostics = Diagnostics()
+    session = new_session(diagnostics)
+    lines: list[str] = []
+    try:
+        require_file(path)
+        with declaring(Declarations(path.resolve().parent)):
+            lines = [result.line for result in session.evaluate_file(path, selection)]
+    except SxError as fault:
+        diagnostics.report(fault.diagnostic)
+    return session, diagnostics, lines
+
+
 def require_file(path: Path) -> None:
-    """E-IO-001 to E-IO-003: the file is missing, is a directory, or is not text."""
+    """E-IO-101 to E-IO-103: the file is missing, is a directory, or is not text."""
     if path.is_dir():
-        raise error("E-IO-002", f"{path} is a directory", expected="a .sx file")
+        raise error("E-IO-102", f"{path} is a directory", expected="a .sx file")
     if not path.exists():
         near = sorted(p.name for p in path.parent.glob("*.sx"))[:5] if path.parent.is_dir() else []
-        raise error("E-IO-001", f"there is no file {path}", help="there are " + " ".join(near) if near else None)
+        raise error("E-IO-101", f"there is no file {path}", help="there are " + " ".join(near) if near else None)
     try:
         path.read_text("utf-8")
     except UnicodeDecodeError as fault:
-        raise error("E-IO-003", f"{path} is not UTF-8 text", actual=f"byte {fault.start} is no UTF-8") from None
+        raise error("E-IO-103", f"{path} is not UTF-8 text", actual=f"byte {fault.start} is no UTF-8") from None
     except OSError as fault:
-        raise error("E-IO-004", f"{path} cannot be read", actual=str(fault.strerror)) from None
+        raise error("E-IO-104", f"{path} cannot be read", actual=str(fault.strerror)) from None
 
 
 def run_shared(module: Any, context: Context) -> list[Timing]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from sexpgpu.diag import Diagnostic, SxError, render
 from sexpgpu.dialects.context import Context, open_context
@@ -59,9 +59,15 @@ def optimize(text: str, filename: str, options: Options) -> Result:
                 continue
             if printed is not None:
                 outputs.append(printed)
-            log += [render(d, {filename: text}) for d in found]
+            log += [render(_named(d, filename), {filename: text}) for d in found]
             code = 1 if found else code
     return Result("\n// -----\n".join(outputs), "\n".join(log), code)
+
+
+def _named(diagnostic: Diagnostic, filename: str) -> Diagnostic:
+    """MLIR calls text that came without a file `-`."""
+    span = diagnostic.span
+    return diagnostic if span is None or span.file != "-" else evolve(diagnostic, span=evolve(span, file=filename))
 
 
 def _split(text: str) -> list[tuple[int, str]]:

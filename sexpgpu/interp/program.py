@@ -30,7 +30,7 @@ POOLED_BYTES = 16 * 1024
 class Instruction:
     """One operation: `run(*slots[ins])` gives the values of `outs`; slots in `dead` are not read again.
 
-    `recycled` are the slots of `dead` whose memory this function owns and nothing else shares. `out` is the type of a
+    `released` are the owners of memory that nothing reads any more, `recycled` those of them that this function owns. `out` is the type of a
     result that may be written into recycled memory; `in_place` the operand whose memory it may take over.
     """
 
@@ -39,10 +39,12 @@ class Instruction:
     ins: tuple[int, ...]
     outs: tuple[int, ...]
     dead: tuple[int, ...]
+    released: tuple[int, ...]
     recycled: tuple[int, ...]
     out: TensorType | None
     in_place: int | None
     rounds: bool  # the result is bf16, whose values are rounded where they are made
+    view: bool  # the result shares the memory of its operand
 
 
 class Program:
@@ -58,16 +60,16 @@ class Program:
         instructions: Sequence[Instruction],
         constants: dict[int, Array],
         results: Sequence[tuple[int, bool]],
-        slots: int,
+        types: Sequence[TensorType],
     ) -> None:
         self.spec = spec
         self.instructions = tuple(instructions)
         self.constants = constants
         self.results = tuple(results)
-        self.slots = slots
+        self.types = tuple(types)
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
-        slots: list[Any] = [None] * self.slots
+        slots: list[Any] = [None] * len(self.types)
         slots[: len(inputs)] = inputs
         for slot, array in self.constants.items():
             slots[slot] = array
@@ -95,6 +97,24 @@ class Program:
         return [np.array(slots[i]) if shared else slots[i] for i, shared in self.results]
 
 
+    def peak_bytes(self) -> int:
+        """The most memory that values made by the graph take at once: an upper bound, inputs and constants apart."""
+        live = peak = 0
+        sizes = [t.size * numpy_dtype(t.dtype).itemsize for t in self.types]
+        held: dict[int, int] = {}
+        for step in self.instructions:
+            if step.in_place is not None:
+                live -= held.pop(step.in_place, 0)
+            for slot in step.outs:
+                if not step.view:
+                    held[slot] = sizes[slot]
+                    live += sizes[slot]
+            peak = max(peak, live)
+            for slot in step.released:
+                live -= held.pop(slot, 0)
+        return peak
+
+
 def _memory(step: Instruction, slots: list[Any], free: dict[tuple[int, Any], list[Array]]) -> Array | None:
     """Where the result of `step` may be written: a dying operand, else recycled memory, else nowhere yet."""
     wanted = step.out
@@ -114,6 +134,7 @@ def load(func: Any) -> Program:
     numbers: dict[Any, int] = {argument: i for i, argument in enumerate(block.arguments)}
     operations = [op.operation for op in block.operations]
     terminator = operations.pop()
+    types = [type_of(argument) for argument in block.arguments]
     constants: dict[int, Array] = {}
     shares = list(range(len(numbers)))  # the slot whose memory a slot's value lives in
     steps: list[tuple[Any, OpDef, dict[str, Any], tuple[int, ...], tuple[int, ...]]] = []
@@ -123,6 +144,7 @@ def load(func: Any) -> Program:
         outs = tuple(range(len(numbers), len(numbers) + len(op.results)))
         for slot, result in zip(outs, op.results, strict=True):
             numbers[result] = slot
+            types.append(type_of(result))
             viewing = isinstance(record.kind, Move) and record.kind.views and ins
             shares.append(shares[ins[0]] if viewing else slot)
         if isinstance(record.kind, Constant) and not ins:
@@ -150,15 +172,17 @@ def load(func: Any) -> Program:
                 ins,
                 outs,
                 dead,
+                released,
                 tuple(s for s in recycled if s != in_place),
                 type if pooled else None,
                 in_place,
                 type.dtype == "bf16" and not isinstance(record.kind, Move),
+                shares[outs[0]] != outs[0],
             )
         )
     owners = [shares[s] for s in results]
     shared = [s not in owned or owners.count(s) > 1 for s in owners]
-    return Program(read_graph(func), instructions, constants, list(zip(results, shared, strict=True)), len(numbers))
+    return Program(read_graph(func), instructions, constants, list(zip(results, shared, strict=True)), types)
 
 
 def _bytes(type: TensorType) -> int:

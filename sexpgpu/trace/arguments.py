@@ -45,10 +45,10 @@ def integers(what: str, value: Any, role: str) -> tuple[int, ...]:
 
 
 def shape(what: str, value: Any) -> tuple[int, ...]:
-    """A shape: a list of sizes, or one size; E-VALUE-010 for a negative one."""
+    """A shape: a list of sizes, or one size; E-SHAPE-005 for a negative one."""
     sizes = integers(what, value, "the shape")
     if any(size < 0 for size in sizes):
-        raise error("E-VALUE-010", f"`{what}`: a size cannot be negative", actual=show(value))
+        raise error("E-SHAPE-005", f"`{what}`: a size cannot be negative", actual=show(value))
     return sizes
 
 
@@ -71,7 +71,7 @@ def axes(what: str, value: Any, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     found = tuple(sorted(axis(what, a, rank) for a in integers(what, value, "the axis")))
     if len(set(found)) != len(found):
-        raise error("E-SHAPE-002", f"`{what}`: an axis is named twice", actual=show(value))
+        raise error("E-SHAPE-003", f"`{what}`: an axis is named twice", actual=show(value))
     return found
 
 

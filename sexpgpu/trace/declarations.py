@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -85,11 +84,12 @@ class Declarations:
     evaluations: list[EvaluationValue] = field(factory=list)
     run: RunConfig | None = None
 
-    def relative(self, path: str, span: Span | None) -> str:
-        """`path`, as written in the file of `span`, relative to `base`; addresses and absolute paths as they are."""
-        if "://" in path or os.path.isabs(path) or span is None:
+    def located(self, path: str, span: Span | None) -> str:
+        """The absolute path of `path` as the file of `span` writes it; addresses stay as they are."""
+        if "://" in path:
             return path
-        return os.path.relpath((Path(span.file).parent / path).resolve(), self.base.resolve())
+        folder = Path(span.file).resolve().parent if span is not None else self.base
+        return str(folder / path)
 
     def set_run(self, run: RunConfig) -> None:
         """Keep the run; E-RUN-011 at a second one."""

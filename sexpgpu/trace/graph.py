@@ -224,7 +224,7 @@ class GraphTrace:
             given = graph.input("value", "value", TensorType((), self.float_type))
             result = as_tensor(one(as_function(function)(given)), "metric :then", like=given.type)
             if result.type != given.type:
-                raise error("E-SHAPE-010", "`:then` must give a scalar", expected=str(given.type), actual=str(result.type))
+                raise error("E-SHAPE-020", "`:then` must give a scalar", expected=str(given.type), actual=str(result.type))
             graph.output("value", "value", result)
             graph.finish()
         return graph.name

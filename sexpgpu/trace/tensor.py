@@ -104,10 +104,10 @@ def as_tensor(value: Any, what: str, *, like: TensorType | None = None) -> Tenso
 
 
 def number(graph: GraphTrace, value: Any, type: TensorType, what: str) -> Tensor:
-    """A Lisp number as a constant of `type`; a fraction meeting an integer tensor is E-DTYPE-002."""
+    """A Lisp number as a constant of `type`; a fraction meeting an integer tensor is E-DTYPE-008."""
     if not type.is_float and not (isinstance(value, int) or float(value).is_integer() and type.dtype == "bool"):
         raise error(
-            "E-DTYPE-002",
+            "E-DTYPE-008",
             f"`{what}`: the float {float(value)!r} meets a tensor of {type.dtype}",
             expected="a whole number, or a float tensor",
             actual=f"{float(value)!r} and {type}",
@@ -119,7 +119,7 @@ def number(graph: GraphTrace, value: Any, type: TensorType, what: str) -> Tensor
 def tensors(what: str, *values: Any) -> list[Tensor]:
     """`values` as tensors of one dtype: Lisp numbers take the dtype of the first tensor among them.
 
-    E-DTYPE-001 when two tensors differ in dtype: nothing promotes silently.
+    E-DTYPE-002 when two tensors differ in dtype: nothing promotes silently.
     """
     like = next((v.type for v in values if isinstance(v, TensorLike)), None)
     found = [as_tensor(v, what, like=like) for v in values]
@@ -127,7 +127,7 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
     for other in found[1:]:
         if other.type.dtype != first.type.dtype:
             raise error(
-                "E-DTYPE-001",
+                "E-DTYPE-002",
                 f"`{what}`: the operands differ in dtype",
                 expected=f"{first.type.dtype}, as the first operand",
                 actual=f"{first.type} and {other.type}",
@@ -138,11 +138,11 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
 
 
 def float_tensor(what: str, value: Any) -> Tensor:
-    """`value` as a tensor, which must be a float one (E-DTYPE-004)."""
+    """`value` as a tensor, which must be a float one (E-DTYPE-001)."""
     tensor = as_tensor(value, what)
     if not tensor.type.is_float:
         raise error(
-            "E-DTYPE-004",
+            "E-DTYPE-001",
             f"`{what}` needs a float tensor",
             expected="f32, f64 or bf16",
             actual=str(tensor.type),

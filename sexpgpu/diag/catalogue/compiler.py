@@ -15,4 +15,18 @@ ENTRIES: tuple[Entry, ...] = (
           "builtin.module(canonicalise)"),
     Entry("E-IR-004", "a pass failed",
           "A pass of MLIR gave up on the module; what it reported is below."),
+    Entry("E-IR-010", "no such pass or option",
+          "Passes are given as --sx-NAME or --sx-NAME=option=value,option=value.",
+          "sexpgpu-opt train.mlir --sx-simplfy"),
+    Entry("E-IR-011", "an option of the wrong type",
+          "A pass's option takes a value of the type that its dataclass field has.",
+          "--sx-fuse=target=3"),
+    Entry("E-IR-020", "types that the operation does not give",
+          "Shapes and dtypes of an operation follow from its operands by one rule, the one that tracing used. A module "
+          "that says otherwise was edited by hand, or a pass is at fault.",
+          "\"sx.exp\"(%x) : (tensor<2xf32>) -> tensor<3xf32>"),
+    Entry("E-IO-101", "no such file", "The file named on the command line does not exist.", "sexpgpu check nothing.sx"),
+    Entry("E-IO-102", "a directory", "An experiment is one file; a directory was given.", "sexpgpu check examples"),
+    Entry("E-IO-103", "not text", "An experiment file is UTF-8 text.", "sexpgpu check weights.safetensors"),
+    Entry("E-IO-104", "a file that cannot be read", "The system refused to read the file; its reason is shown.", ""),
 )  # fmt: skip

@@ -42,7 +42,7 @@ _FACTS = "shape dtype count vocab from to"
 def _path(what: str, value: Any) -> str:
     if not isinstance(value, str):
         raise error("E-ARG-010", f"`{what}`: the path must be a string", actual=show(value))
-    return declarations().relative(value, current_span())
+    return declarations().located(value, current_span())
 
 
 def _declared(what: str, shape: Any, dtype: Any, count: Any, vocab: Any) -> Declared:

@@ -22,7 +22,7 @@ def _indices(what: str, value: Any) -> Tensor:
     tensor = as_tensor(value, what)
     if tensor.type.dtype not in INTEGERS:
         raise error(
-            "E-DTYPE-007",
+            "E-DTYPE-001",
             f"`{what}` needs integer indices",
             expected="i32, i64 or u8",
             actual=str(tensor.type),
@@ -36,7 +36,7 @@ def _indices(what: str, value: Any) -> Tensor:
 def gather(x: Any, indices: Any, *, axis: Any = 0) -> Tensor:
     """Slices of x by number along `:axis`: the axis becomes the axes of `indices`; a plain integer drops it.
 
-    E-VALUE-013: a plain integer out of range.
+    E-VALUE-101: a plain integer out of range.
     """
     tensor = as_tensor(x, "gather")
     at = one_axis("gather", axis, tensor.type.rank)
@@ -44,7 +44,7 @@ def gather(x: Any, indices: Any, *, axis: Any = 0) -> Tensor:
         size = tensor.type.shape[at]
         if not -size <= indices < size:
             raise error(
-                "E-VALUE-013", f"`gather`: index {indices} is outside axis {at}", expected=f"{-size} to {size - 1}",
+                "E-VALUE-101", f"`gather`: index {indices} is outside axis {at}", expected=f"{-size} to {size - 1}",
                 actual=str(tensor.type), notes=tensor.provenance(),
             )
         row = slice_(tensor, at, indices % size, indices % size + 1)
@@ -107,7 +107,7 @@ def causal_mask(n: Any) -> Tensor:
 def _triangle(what: str, x: Any, k: Any, op: str) -> Tensor:
     tensor = as_tensor(x, what)
     if tensor.type.rank < 2:
-        raise error("E-SHAPE-004", f"`{what}` needs a matrix", expected="rank 2 or more", actual=str(tensor.type))
+        raise error("E-SHAPE-021", f"`{what}` needs a matrix", expected="rank 2 or more", actual=str(tensor.type))
     rows, columns = tensor.type.shape[-2:]
     shifted = pointwise(
         "add", what, positions(tensor.graph, (rows, columns), 0), integer(what, k, "the diagonal")

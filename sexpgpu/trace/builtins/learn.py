@@ -163,7 +163,7 @@ def set_buffer(target: Any, value: Any) -> Any:
     tensor = as_tensor(value, "set-buffer", like=target.type)
     if tensor.type != target.type:
         raise error(
-            "E-SHAPE-011",
+            "E-SHAPE-024",
             f"`set-buffer`: the value does not fit buffer `{target.path}`",
             expected=str(target.type),
             actual=str(tensor.type),

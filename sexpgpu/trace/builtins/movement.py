@@ -25,7 +25,7 @@ def reshape_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 @library.builtin("reshape", "(x shape)")
 def reshape(x: Any, shape: Any) -> Tensor:
-    """The elements in row-major order under another shape; one size may be -1 (E-SHAPE-003 when it cannot fit)."""
+    """The elements in row-major order under another shape; one size may be -1 (E-SHAPE-007 when it cannot fit)."""
     tensor = as_tensor(x, "reshape")
     sizes = list(integers("reshape", shape, "the shape"))
     known = math.prod(s for s in sizes if s != -1)
@@ -34,7 +34,7 @@ def reshape(x: Any, shape: Any) -> Tensor:
         sizes[sizes.index(-1)] = tensor.type.size // known
     if not fits or -1 in sizes or math.prod(sizes) != tensor.type.size:
         raise error(
-            "E-SHAPE-003",
+            "E-SHAPE-007",
             f"`reshape`: {tensor.type.size} elements do not fill {show(shape)}",
             expected=f"sizes whose product is {tensor.type.size}, with -1 for one of them at most",
             actual=f"{show(shape)} for {tensor.type}",
@@ -51,7 +51,7 @@ def transpose(x: Any, permutation: Any = NIL) -> Tensor:
     if permutation is NIL:
         if rank < 2:
             raise error(
-                "E-SHAPE-004", "`transpose` swaps the last two axes", expected="rank 2 or more", actual=str(tensor.type),
+                "E-SHAPE-021", "`transpose` swaps the last two axes", expected="rank 2 or more", actual=str(tensor.type),
                 notes=tensor.provenance(),
             )
         order = (*range(rank - 2), rank - 1, rank - 2)
@@ -59,7 +59,7 @@ def transpose(x: Any, permutation: Any = NIL) -> Tensor:
         order = tuple(one_axis("transpose", a, rank) for a in items("transpose", permutation, "the permutation"))
         if sorted(order) != list(range(rank)):
             raise error(
-                "E-SHAPE-004",
+                "E-SHAPE-008",
                 f"`transpose`: {show(permutation)} is no permutation of the axes",
                 expected=f"each of 0 to {rank - 1} once",
                 actual=str(tensor.type),
@@ -69,7 +69,7 @@ def transpose(x: Any, permutation: Any = NIL) -> Tensor:
 
 @library.builtin("broadcast-to", "(x shape)")
 def broadcast(x: Any, shape: Any) -> Tensor:
-    """x stretched to `shape` by NumPy's rule (E-SHAPE-001 where an axis is neither equal nor 1)."""
+    """x stretched to `shape` by NumPy's rule (E-SHAPE-006 where an axis is neither equal nor 1)."""
     return broadcast_to(as_tensor(x, "broadcast-to"), shape_argument("broadcast-to", shape))
 
 
@@ -81,7 +81,7 @@ def squeeze(x: Any, axis: Any) -> Tensor:
     shape = tensor.type.shape
     if shape[at] != 1:
         raise error(
-            "E-SHAPE-005", f"`squeeze`: axis {at} is not 1", expected="size 1", actual=str(tensor.type),
+            "E-SHAPE-022", f"`squeeze`: axis {at} is not 1", expected="size 1", actual=str(tensor.type),
             notes=tensor.provenance(),
         )
     return reshape_to(tensor, shape[:at] + shape[at + 1 :])
@@ -128,7 +128,7 @@ def _list_of_tensors(what: str, values: Any) -> list[Tensor]:
 
 @library.builtin("concat", "(list axis)")
 def concat(values: Any, axis: Any) -> Tensor:
-    """The tensors one after another along `axis`; other sizes must agree (E-SHAPE-006)."""
+    """The tensors one after another along `axis`; other sizes must agree (E-SHAPE-010)."""
     parts = _list_of_tensors("concat", values)
     return concat_tensors("concat", parts, one_axis("concat", axis, parts[0].type.rank))
 
@@ -143,14 +143,14 @@ def stack(values: Any, axis: Any = 0) -> Tensor:
 
 @library.builtin("split", "(x n axis)")
 def split(x: Any, n: Any, axis: Any) -> Any:
-    """A list of n equal parts along `axis` (E-SHAPE-007 when they would not be equal)."""
+    """A list of n equal parts along `axis` (E-SHAPE-023 when they would not be equal)."""
     tensor = as_tensor(x, "split")
     at = one_axis("split", axis, tensor.type.rank)
     count = integer("split", n, "the count")
     size = tensor.type.shape[at]
     if count < 1 or size % count:
         raise error(
-            "E-SHAPE-007",
+            "E-SHAPE-023",
             f"`split`: axis {at} of size {size} has no {count} equal parts",
             expected=f"a count that divides {size}",
             actual=str(count),
@@ -167,7 +167,7 @@ def pad(x: Any, widths: Any, *, value: Any = 0) -> Tensor:
     pairs = [integers("pad", p, "a pair of widths") for p in items("pad", widths, "the widths")]
     if len(pairs) != tensor.type.rank or any(len(p) != 2 or min(p) < 0 for p in pairs):
         raise error(
-            "E-SHAPE-008",
+            "E-SHAPE-004",
             f"`pad`: {show(widths)} does not fit {tensor.type}",
             expected="a pair (before after) of counts for each axis",
             actual=f"{len(pairs)} for rank {tensor.type.rank}",
@@ -200,7 +200,7 @@ def tile(x: Any, reps: Any) -> Tensor:
     tensor = as_tensor(x, "tile")
     counts = integers("tile", reps, "the repetitions")
     if len(counts) != tensor.type.rank:
-        raise error("E-SHAPE-008", "`tile` needs a count for each axis", actual=f"{show(reps)} for {tensor.type}")
+        raise error("E-SHAPE-004", "`tile` needs a count for each axis", actual=f"{show(reps)} for {tensor.type}")
     for at, count in enumerate(counts):
         shape = tensor.type.shape
         wide = broadcast_to(unsqueeze(tensor, at), (*shape[:at], count, *shape[at:]))

@@ -60,13 +60,13 @@ def counter(name: Any, n: Any) -> Any:
 def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then: Any = NIL) -> Any:
     """Report a scalar: `:reduce` mean (weighted by records, or by `:weight`), sum, max or last; `:then` maps the result.
 
-    A masked mean brings its own weight, so that its average over a pass is exact. E-SHAPE-010 for no scalar.
+    A masked mean brings its own weight, so that its average over a pass is exact. E-SHAPE-020 for no scalar.
     """
     graph = current_graph("metric")
     tensor = as_tensor(value, "metric", like=TensorType((), graph.float_type))
     if tensor.type.shape:
         raise error(
-            "E-SHAPE-010",
+            "E-SHAPE-020",
             f"`metric` reports a scalar, `{name_argument('metric', name)}` is not one",
             expected="rank 0",
             actual=str(tensor.type),
@@ -99,7 +99,7 @@ def step_sum(x: Any) -> Tensor:
     """
     tensor = as_tensor(x, "step-sum")
     if tensor.type.shape:
-        raise error("E-SHAPE-010", "`step-sum` sums a scalar", expected="rank 0", actual=str(tensor.type))
+        raise error("E-SHAPE-020", "`step-sum` sums a scalar", expected="rank 0", actual=str(tensor.type))
     graph = tensor.graph
     if not graph.training or graph.microbatches == 1:
         return tensor

@@ -16,7 +16,7 @@ library = Library("products")
 def matmul(x: Any, y: Any) -> Tensor:
     """Matrix product of [..., m, k] and [..., k, n]; leading axes broadcast; a vector counts as one row or column.
 
-    E-SHAPE-009 names both contracted sizes and where they come from.
+    E-SHAPE-013 names both contracted sizes and where they come from.
     """
     a, b = tensors("matmul", x, y)
     if a.type.rank == 0 or b.type.rank == 0:
@@ -55,7 +55,7 @@ def _batch(a: Tensor, b: Tensor) -> tuple[int, ...]:
 def _mismatch(a: Tensor, b: Tensor, why: str) -> Exception:
     fits = b.type.rank >= 2 and a.type.rank >= 1 and a.type.shape[-1:] == b.type.shape[-1:]
     return error(
-        "E-SHAPE-009",
+        "E-SHAPE-013",
         f"`matmul`: {why}",
         expected="[..., m, k] and [..., k, n]",
         actual=f"{a.type} and {b.type}",
@@ -69,7 +69,7 @@ def outer(x: Any, y: Any) -> Tensor:
     """x_i * y_j for vectors [n] and [m]: [n, m]."""
     a, b = tensors("outer", x, y)
     if a.type.rank != 1 or b.type.rank != 1:
-        raise error("E-SHAPE-009", "`outer` needs two vectors", actual=f"{a.type} and {b.type}")
+        raise error("E-SHAPE-012", "`outer` needs two vectors", actual=f"{a.type} and {b.type}")
     column = reshape_to(a, (a.type.size, 1))
     shape = (a.type.size, b.type.size)
     return pointwise("mul", "outer", broadcast_to(column, shape), broadcast_to(b, shape))

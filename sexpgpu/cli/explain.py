@@ -1,0 +1,55 @@
+"""`sexpgpu explain`: what the compiler made of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sexpgpu.cli import report
+
+
+@click.command()
+@report.file_argument
+@report.selection_options
+@report.json_option
+def command(
+    file: Path,
+    variant: str | None,
+    sets: tuple[str, ...],
+    sweep: str | None,
+    point: int | None,
+    as_json: bool,
+) -> int:
+    """Say what the compiler made of FILE: knobs, parameters, optimizer groups, graphs, one training step.
+
+    \b
+    sexpgpu explain examples/shakespeare.sx
+    sexpgpu explain examples/gpt2.sx --variant smoke --json
+
+    Reads no data and trains nothing.
+    """
+    selected = report.selection(variant, sets, sweep, point)
+    from sexpgpu.driver.compile import compiling
+    from sexpgpu.driver.explain import explain
+    from sexpgpu.driver.explain_text import text_of
+    from sexpgpu.lang.session import run_deep
+
+    def explain_it() -> int:
+        with compiling(file, selected) as done:
+            told = report.diagnostics_json(done.diagnostics, done.session.sources)
+            if not done.ok:
+                if as_json:
+                    report.print_json({"verb": "explain", "ok": False, "diagnostics": told})
+                else:
+                    report.print_diagnostics(done.diagnostics, done.session.sources)
+                return report.failure_code(done.diagnostics)
+            found = explain(done)
+            if as_json:
+                report.print_json({"verb": "explain", "ok": True, **found, "diagnostics": told})
+            else:
+                report.print_diagnostics(done.diagnostics, done.session.sources)
+                click.echo(text_of(found))
+            return 0
+
+    return run_deep(explain_it)

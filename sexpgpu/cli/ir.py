@@ -1,0 +1,64 @@
+"""`sexpgpu ir`: the experiment document, or the module at a stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sexpgpu.cli import report
+
+
+@click.command()
+@report.file_argument
+@report.selection_options
+@click.option("--mlir", "as_mlir", is_flag=True, help="Print the MLIR module instead of the document.")
+@click.option("--stage", type=click.Choice(["traced", "autodiff"]), help="The module as a stage leaves it.")
+@click.option("--graph", metavar="NAME", help="Only one graph of the module.")
+@click.option("--locations", is_flag=True, help="With the source place of every operation.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
+@report.json_option
+def command(
+    file: Path,
+    variant: str | None,
+    sets: tuple[str, ...],
+    sweep: str | None,
+    point: int | None,
+    as_mlir: bool,
+    stage: str | None,
+    graph: str | None,
+    locations: bool,
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    """Print the experiment document of FILE as JSON, or its module with --mlir, --stage or --graph.
+
+    \b
+    sexpgpu ir examples/moons.sx
+    sexpgpu ir examples/moons.sx --stage traced --graph train
+    """
+    selected = report.selection(variant, sets, sweep, point)
+    from sexpgpu.driver.document import document_text, module_text
+    from sexpgpu.driver.compile import compiling
+    from sexpgpu.lang.session import run_deep
+
+    wants_module = as_mlir or stage is not None or graph is not None or locations
+    if wants_module and as_json:
+        raise click.UsageError("--json prints the document; --mlir, --stage, --graph and --locations the module")
+
+    def print_it() -> int:
+        with compiling(file, selected, passes=stage != "traced") as done:
+            report.print_diagnostics(done.diagnostics, done.session.sources)
+            if done.diagnostics.errors:
+                return report.failure_code(done.diagnostics)
+            text = module_text(done, graph, locations) if wants_module else document_text(done)
+            if output is None:
+                click.echo(text)
+            else:
+                try:
+                    output.write_text(text + "\n", "utf-8")
+                except OSError as fault:
+                    raise click.UsageError(f"{output} cannot be written: {fault.strerror}") from None
+            return 0
+
+    return run_deep(print_it)

@@ -1,0 +1,93 @@
+"""What `run` does once its flags are read: compile, load the engine, train, answer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sexpgpu.cli import report
+from sexpgpu.diag import Diagnostic
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.selection import Selection
+    from sexpgpu.runtime.run import RunResult
+
+
+def train(
+    file: Path,
+    selected: Selection,
+    *,
+    out: Path | None,
+    steps: int | None,
+    resume: str | None,
+    allow_changed: bool,
+    init: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Compile `file` and train it; the exit code."""
+    from sexpgpu.dialects.context import open_context
+    from sexpgpu.driver.compile import compile_in
+    from sexpgpu.driver.engine import InterpreterEngine
+    from sexpgpu.lang.session import run_deep
+    from sexpgpu.runtime.run import RunOptions, run
+
+    with open_context() as context:
+        done = run_deep(lambda: compile_in(context, file, selected))
+        sources = done.session.sources
+        if not as_json:
+            report.print_diagnostics(done.diagnostics, sources)
+        if not done.ok:
+            if as_json:
+                report.print_json(_failed(file, report.diagnostics_json(done.diagnostics, sources)))
+            return report.failure_code(done.diagnostics)
+
+        def show(warning: Diagnostic) -> None:
+            report.print_diagnostic(warning, sources)
+
+        options = RunOptions(
+            out=out,
+            steps=steps,
+            resume=resume,
+            allow_changed=allow_changed,
+            init=init,
+            quiet=quiet or as_json,
+            report=show,
+            stream=sys.stderr,
+        )
+        result = run(InterpreterEngine(done), options)
+        if as_json:
+            report.print_json(_document(file, result, sources))
+        else:
+            if result.error is not None:
+                report.print_diagnostic(result.error, sources)
+            else:
+                click.echo(_summary(result))
+        return result.code
+
+
+def _failed(file: Path, diagnostics: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"verb": "run", "file": str(file), "ok": False, "diagnostics": diagnostics}
+
+
+def _document(file: Path, result: RunResult, sources: Any) -> dict[str, Any]:
+    told = [*result.warnings, *([result.error] if result.error else [])]
+    return {
+        "verb": "run",
+        "file": str(file),
+        "ok": result.code == 0,
+        "directory": str(result.directory) if result.directory else None,
+        "step": result.step,
+        "steps": result.steps,
+        "metrics": result.metrics,
+        "diagnostics": [report.to_json(d, sources) for d in told],
+    }
+
+
+def _summary(result: RunResult) -> str:
+    state = "finished" if result.code == 0 else "stopped"
+    metrics = "".join(f"  {name} {value:.4f}" for name, value in sorted(result.metrics.items()) if "/" in name)
+    return f"{result.directory}: {state} at step {result.step} of {result.steps}{metrics}"

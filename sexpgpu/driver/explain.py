@@ -1,0 +1,166 @@
+"""What the compiler made of a file, as data: the sections of `explain` and of its JSON document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from sexpgpu import __version__
+from sexpgpu.dialects.locations import span_of
+from sexpgpu.dialects.opdef import Constant, Contract, Index, Move, OpDef, Pointwise, Random, Reduce, Row, Scan
+from sexpgpu.dialects.ops import OPS
+from sexpgpu.dialects.read import op_name
+from sexpgpu.dialects.signature import type_of
+from sexpgpu.driver.compile import Compilation
+from sexpgpu.experiment import Evaluation, Experiment, Graph
+from sexpgpu.interp import load
+from sexpgpu.passes.base import functions
+from sexpgpu.tensortype import TensorType
+
+LARGEST = 10
+"""How many tensors of a graph the report lists."""
+
+_FAMILIES: dict[type[Any], str] = {
+    Constant: "const",
+    Contract: "product",
+    Index: "index",
+    Move: "shape",
+    Random: "random",
+    Reduce: "reduce",
+    Row: "row",
+    Scan: "scan",
+}
+
+
+def explain(done: Compilation) -> dict[str, Any]:
+    """The report of a compilation without errors, section by section, ready for JSON."""
+    experiment = done.experiment
+    assert experiment is not None
+    run = experiment.run
+    selection = [{"name": "variant", "value": done.selection.variant, "source": None}] if done.selection.variant else []
+    return {
+        "file": done.path.name,
+        "version": __version__,
+        "precision": run.precision,
+        "steps": run.steps,
+        "epochs": run.epochs,
+        "selection": selection
+        + [{"name": k.name, "value": k.value, "source": k.source} for k in experiment.manifest.knobs],
+        "parameters": [_parameter(p) for p in experiment.parameters],
+        "buffers": [{"path": b.path, "shape": list(b.type.shape), "dtype": b.type.dtype} for b in experiment.buffers],
+        "groups": _groups(experiment),
+        "graphs": _graphs(done, experiment),
+        "step": _step(done, experiment),
+        "passes": [{"pass": t.spec, "ms": round(t.ms, 3), "before": t.ops_before, "after": t.ops_after} for t in done.timings],
+        "device": None,
+    }
+
+
+def _parameter(p: Any) -> dict[str, Any]:
+    return {
+        "path": p.path,
+        "shape": list(p.type.shape),
+        "dtype": p.type.dtype,
+        "elements": p.type.size,
+        "group": p.group,
+        "aliases": list(p.aliases),
+        "frozen": p.frozen,
+        "place": str(p.span) if p.span else None,
+    }
+
+
+def _groups(experiment: Experiment) -> list[dict[str, Any]]:
+    sizes = {p.path: p.type.size for p in experiment.parameters}
+    states: Counter[str] = Counter()
+    for state in experiment.states:
+        states[state.param] += state.type.size
+    return [
+        {
+            "name": g.name,
+            "selector": g.selector,
+            "optimizer": g.optimizer,
+            "members": list(g.params),
+            "elements": sum(sizes[p] for p in g.params),
+            "states": list(g.states),
+            "state_elements": sum(states[p] for p in g.params),
+            "constants": list(g.constants),
+        }
+        for g in experiment.groups
+    ]
+
+
+def family(record: OpDef, result: TensorType) -> str:
+    """The family that a report counts an operation under, by its kind."""
+    if not isinstance(record.kind, Pointwise):
+        return _FAMILIES[type(record.kind)]
+    if result.dtype == "bool":
+        return "compare"
+    return {1: "unary", 2: "binary"}.get(len(record.operands), "select")
+
+
+def _graphs(done: Compilation, experiment: Experiment) -> list[dict[str, Any]]:
+    by_symbol = {g.symbol: g for g in experiment.graphs.values()}
+    reports = []
+    for func in functions(done.module):
+        graph = by_symbol[func.attributes["sym_name"].value]
+        if not graph.name.startswith("init "):
+            reports.append(_graph(func, graph))
+    return reports
+
+
+def _graph(func: Any, graph: Graph) -> dict[str, Any]:
+    families: Counter[str] = Counter(input=len(graph.inputs))
+    tensors: list[tuple[int, TensorType, str, str]] = []
+    operations = [op.operation for op in func.regions[0].blocks[0].operations][:-1]
+    for op in operations:
+        name = op_name(op)
+        kind = type_of(op.results[0])
+        families[family(OPS[name], kind)] += 1
+        span = span_of(op.location)
+        tensors.append((kind.size, kind, name, f"{span.file}:{span.line}" if span else ""))
+    tensors.sort(key=lambda t: -t[0])
+    return {
+        "name": graph.name,
+        "nodes": len(operations) + len(graph.inputs),
+        "casts": sum(op_name(op) == "cast" for op in operations),
+        "ops": dict(families.most_common()),
+        "emits": [f"{o.role} {o.name}" for o in graph.outputs if o.role in ("metric", "counter")]
+        + (["metric train/loss"] if any(o.role == "loss" for o in graph.outputs) else [])
+        + [f"counter {name}" for name, _ in graph.counters],
+        "largest": [
+            {"elements": size, "shape": list(kind.shape), "dtype": kind.dtype, "op": name, "place": place}
+            for size, kind, name, place in tensors[:LARGEST]
+        ],
+    }
+
+
+def _step(done: Compilation, experiment: Experiment) -> dict[str, Any]:
+    run, loader = experiment.run, experiment.train_loader
+    train = experiment.graphs[experiment.train_graph]
+    func = next(f for f in functions(done.module) if f.attributes["sym_name"].value == train.symbol)
+    return {
+        "microbatches": run.microbatches,
+        "batch": loader.batch,
+        "records": run.microbatches * loader.batch,
+        "steps": run.steps,
+        "epochs": run.epochs,
+        "counters": {name: n * run.microbatches for name, n in train.counters},
+        "evaluations": [_evaluation(e) for e in experiment.evaluations],
+        "checkpoint_every": run.checkpoint_every,
+        "keep": run.keep,
+        "precision": run.precision,
+        "seed": run.seed,
+        "clip_norm": run.clip_norm,
+        "peak_activation_bytes": load(func).peak_bytes(),
+    }
+
+
+def _evaluation(e: Evaluation) -> dict[str, Any]:
+    return {
+        "name": e.name,
+        "every": e.every,
+        "at": list(e.at),
+        "at_start": e.at_start,
+        "batches": e.batches,
+        "batch": e.loader.batch,
+    }
