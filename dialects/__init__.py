@@ -1,6 +1,4 @@
-"""The dialect `sx`: one table of operations, their meaning in NumPy, their derivatives, and their MLIR
-form.
-"""
+"""The dialect `sx`: a table of operations with their meaning in NumPy, derivatives and MLIR form."""
 
 if __name__ != "sexpgpu.dialects":
     # The folder lies at the top of the tree; imported from there, every record would exist twice.

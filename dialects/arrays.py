@@ -1,5 +1,4 @@
-"""Adapters that give NumPy functions the form `OpDef.numpy` asks for: `(*arrays, out=None, **attrs) ->
-ndarray`.
+"""Adapters that give NumPy functions the form of `OpDef.numpy`: `(*arrays, out=None, **attrs) -> ndarray`.
 
 NumPy turns results without axes into scalars; the interpreter holds arrays only, so these keep arrays.
 """

@@ -1,8 +1,6 @@
-"""Types and attributes between Python and MLIR, cached: the bindings build them faster than they read them
-back.
+"""Types and attributes between Python and MLIR, cached: the bindings build them faster than they read them.
 
-Caches live as long as a context is open; `forget` empties them, since an attribute kept alive keeps its
-context.
+Caches live as long as a context is open; `forget` empties them, since what is kept alive keeps its context.
 """
 
 from __future__ import annotations
@@ -54,9 +52,7 @@ def from_mlir(type: ir.Type) -> TensorType:
 
 
 def encode(kind: AttrType, value: Any, context: ir.Context) -> ir.Attribute:
-    """The attribute that holds a Python value of the given kind, `tensor` excepted; integers are taken modulo
-    2**64.
-    """
+    """The attribute that holds a Python value of a kind other than `tensor`; integers are modulo 2**64."""
     if kind == "number":
         kind = "float" if isinstance(value, float) else "int"
     match kind:

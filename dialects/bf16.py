@@ -1,6 +1,4 @@
-"""bfloat16 in NumPy, which has no such dtype: float32 arrays whose values are rounded to the upper 16
-bits.
-"""
+"""bfloat16 in NumPy, which has no such dtype: float32 arrays with values rounded to the upper 16 bits."""
 
 from __future__ import annotations
 
@@ -9,9 +7,7 @@ from numpy.typing import NDArray
 
 
 def round_bf16(array: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A new float32 array of the nearest bfloat16 values, ties to even; infinities and NaN stay what they
-    are.
-    """
+    """A new array of the nearest bfloat16 values, ties to even; infinities and NaN stay what they are."""
     bits = np.ascontiguousarray(array).view(np.uint32)
     rounded = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
     rounded &= np.uint32(0xFFFF0000)

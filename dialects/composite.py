@@ -1,5 +1,4 @@
-"""Composites: values with a name of their own, built from other operations by `decompose` and computed in one
-go.
+"""Composites: values with a name of their own, built from operations by `decompose`, computed in one go.
 
 Their derivatives use the saved result, which is both cheaper and more exact than differentiating the parts.
 """

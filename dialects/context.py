@@ -34,6 +34,7 @@ from sexpgpu.tensortype import TensorType
 __all__ = ["Context", "Report", "from_mlir", "open_context", "operations", "path_of", "span_of", "to_mlir"]
 
 Result = TypeVar("Result")
+_NAMELESS = "-"
 _INEXACT = frozenset({"float", "floats", "number"})  # as keys, 0.0 and -0.0 would be one
 
 _bindings.globals.append_dialect_search_prefix("sexpgpu.dialects")
@@ -48,15 +49,15 @@ class Report:
     notes: tuple[str, ...] = ()
 
     def within(self, filename: str) -> Report:
-        """The report about a text that came from a file; the parser itself knows no name for it."""
-        return self if self.span is None else evolve(self, span=evolve(self.span, file=filename))
+        """The report about a text that came from a file, for which the parser itself has no name."""
+        if self.span is None or self.span.file != _NAMELESS:
+            return self
+        return evolve(self, span=evolve(self.span, file=filename))
 
 
 @define(eq=False)
 class Context:
-    """An MLIR context with the dialect loaded, and what depends on it: cached types, locations and
-    reports.
-    """
+    """An MLIR context with the dialect loaded, what it reported, and caches of what was made in it."""
 
     mlir: ir.Context
     reports: list[Report] = field(factory=list)
@@ -91,9 +92,7 @@ class Context:
         return found
 
     def location(self, span: Span | None, path: str = "") -> ir.Location:
-        """`fused<"model.path">["f.sx":l:c to l:c]`; without a path the plain place, without a span
-        unknown.
-        """
+        """`fused<"model.path">["f.sx":l:c to l:c]`; no path gives the plain place, no span an unknown one."""
         key = (span, path)
         found = self.locations.get(key)
         if found is None:
@@ -174,9 +173,7 @@ class _Failed(Exception):
 
 @contextmanager
 def open_context() -> Iterator[Context]:
-    """A context with the dialect `sx` loaded, closed with the block. Nothing made in it may be used
-    afterwards.
-    """
+    """A context with the dialect loaded, closed with the block; nothing made in it may be used afterwards."""
     mlir = ir.Context()
     # A pass on another thread would call the diagnostic handler while this thread holds the interpreter lock.
     mlir.enable_multithreading(False)
@@ -200,9 +197,7 @@ def open_context() -> Iterator[Context]:
 
 
 def operations(root: ir.Operation) -> list[ir.Operation]:
-    """Every operation inside `root`, outermost first, collected so that the caller may change them or
-    raise.
-    """
+    """Every operation inside `root`, outermost first; a list, so the caller may change them or raise."""
     found: list[ir.Operation] = []
 
     def collect(op: ir.Operation) -> ir.WalkResult:

@@ -14,6 +14,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
+from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.tensortype import DTYPES, TensorType
 
 if TYPE_CHECKING:
@@ -25,18 +26,14 @@ AttrType = Literal["int", "float", "bool", "str", "ints", "floats", "dtype", "nu
 
 @frozen
 class Pointwise:
-    """Each element of the result comes from the elements at its place; `scalar` names the function of one
-    place.
-    """
+    """Each element of the result comes from those at its place, by the function named `scalar`."""
 
     scalar: str
 
 
 @frozen
 class Reduce:
-    """Folds the lines along attr `axes` (or `axis`) with `combine`, starting from `init` (None: from the
-    first).
-    """
+    """Folds lines along attr `axes` (or `axis`) with `combine`, from `init` (None: the first element)."""
 
     combine: Literal["add", "mul", "max", "min", "or", "and", "argmax", "argmin"]
     init: float | bool | None
@@ -51,9 +48,7 @@ class Scan:
 
 @frozen
 class Row:
-    """A composite over whole lines along attr `axis`: reductions and pointwise steps that are one value to a
-    reader.
-    """
+    """A composite over whole lines along attr `axis`: reductions and pointwise steps under one name."""
 
     keeps: bool  # the result has the line's length; otherwise the line becomes one element
 
@@ -65,8 +60,9 @@ class Contract:
 
 @frozen
 class Move:
-    """Elements change place and nothing is computed; `views` where NumPy's result shares the operand's
-    memory.
+    """Elements change place, nothing is computed; `views` where the result shares the memory in NumPy.
+
+    A result that `views` may still be a copy where the operand's layout leaves no choice.
     """
 
     views: bool
@@ -74,9 +70,7 @@ class Move:
 
 @frozen
 class Index:
-    """Places are read from an index tensor: `read` gathers, `add` accumulates into a copy of the first
-    operand.
-    """
+    """Places come from an index tensor: `read` gathers, `add` accumulates into a copy of the first operand."""
 
     access: Literal["read", "add"]
 
@@ -98,7 +92,7 @@ Kind = Pointwise | Reduce | Scan | Row | Contract | Move | Index | Random | Cons
 class Attr:
     """A static argument of an operation. Every declared attribute is always present in the module.
 
-    Python forms: `ints` and `floats` are tuples, `dtype` a dtype name, `number` an int or a float, `tensor` a
+    In Python `ints` and `floats` are tuples, `dtype` a dtype name, `number` an int or a float, `tensor` a
     `Dense`.
     """
 
@@ -113,6 +107,10 @@ class Dense:
     type: TensorType
     data: bool | int | float | Array
 
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.data, np.ndarray) and self.data.shape != self.type.shape:
+            raise ValueError(f"an array of shape {self.data.shape} is no constant {self.type}")
+
     @property
     def is_splat(self) -> bool:
         return not isinstance(self.data, np.ndarray)
@@ -120,6 +118,8 @@ class Dense:
     def array(self) -> Array:
         """Read-only array of the type; a splat occupies one element, whatever its shape."""
         data = np.asarray(self.data, dtype=numpy_dtype(self.type.dtype))
+        if self.type.dtype == "bf16":
+            data = round_bf16(data)
         result = np.broadcast_to(data, self.type.shape)
         result.flags.writeable = False
         return result

@@ -66,9 +66,7 @@ def _choice_vjp(b: Any, g: Any, out: Any, x: Any, *, axes: Ints, keepdims: bool)
 
 
 def _prod_vjp(b: Any, g: Any, out: Any, x: Any, *, axes: Ints, keepdims: bool) -> tuple[Any, ...]:
-    """The product of the other elements: of those before times of those behind, exact where elements are
-    0.
-    """
+    """The product of the others: of those before times of those behind, exact where elements are 0."""
     shape = x.type.shape
     kept = tuple(i for i in range(len(shape)) if i not in axes)
     perm = kept + axes

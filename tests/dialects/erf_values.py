@@ -1,7 +1,7 @@
 """Writes `erf_values.txt`, the reference values of erf: `python tests/dialects/erf_values.py`. Needs mpmath.
 
-A line holds an argument, exact as a hexadecimal float, and erf of it in 40 digits. The arguments are drawn from every
-piece of the implementation and its edges, and are exact in f32 on the lines of the first half.
+A line holds an argument, exact as a hexadecimal float, and erf of it in 40 digits. The arguments are drawn
+from every piece of the implementation and its edges, and are exact in f32 on the lines of the first half.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The context and what goes through it: types, attributes, places, parsing, pipelines, and the checks of read."""
+"""The context and what goes through it: types, attributes, places, parsing, pipelines; and reading back."""
 
 from __future__ import annotations
 
@@ -148,6 +148,18 @@ def test_a_parse_error_has_its_code_and_place(context: Context) -> None:
     assert found.span is not None
     assert (found.span.file, found.span.line) == ("bad.mlir", 2)
     assert "sx.nothing" in str(found.actual)
+
+
+def test_a_place_written_in_the_text_is_kept(context: Context) -> None:
+    text = 'func.func @f() -> i32 { return loc("f.sx":7:3) }'
+    with pytest.raises(SxError, match="E-IR-001") as caught:
+        context.parse_module(text, "bad.mlir")
+    assert str(caught.value.diagnostic.span) == "f.sx:7:3"
+
+
+def test_a_constant_has_the_shape_of_its_type() -> None:
+    with pytest.raises(ValueError, match="no constant"):
+        Dense(parse_type("f32[2, 3]"), np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What operations refuse: every code of the table is provoked, and states expected and actual facts by role."""
+"""What operations refuse: every code is provoked, and states expected and actual facts by role."""
 
 from __future__ import annotations
 

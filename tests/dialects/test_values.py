@@ -1,4 +1,4 @@
-"""Values that the table-driven tests cannot know: ties, rounding, edges of the range, order of folding, random bits."""
+"""Values that the table-driven tests cannot know: ties, rounding, edges, order of folding, random bits."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_derivative_of_a_power_at_zero(graph: Graph) -> None:
 
 
 def test_repeated_indices_fold_in_input_order() -> None:
-    """Updates of very different size, whose sum depends on the order; each place gets what a plain loop gives."""
+    """Updates of very different size: each place gets the sum that a plain loop gives, bit for bit."""
     rng = np.random.default_rng(3)
     indices = rng.integers(0, 5, 200).astype(np.int32)
     updates = rng.standard_normal((200, 3)) * 10.0 ** rng.integers(-8, 17, (200, 1))

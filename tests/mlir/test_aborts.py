@@ -1,7 +1,7 @@
 """What ends a process that uses the MLIR bindings directly, and what our context makes of the same situation.
 
-Each case runs twice in a process of its own: the bare bindings end it by a signal, which shows that the guard guards
-against something; through `sexpgpu.dialects.context` it ends well and says what the case expects.
+Each case runs twice in a process of its own: the bare bindings end it by a signal, which shows that the guard
+guards against something; through `sexpgpu.dialects.context` it ends well and says what the case expects.
 """
 
 from __future__ import annotations
@@ -27,18 +27,13 @@ DIALECT = '''irdl.dialect @own {
 
 OURS = """
 from mlir import ir
+from mlir.passmanager import PassManager
 from sexpgpu.diag import SxError
 from sexpgpu.dialects.builder import Builder
 from sexpgpu.dialects.context import open_context, operations
 from sexpgpu.dialects.opdef import parse_type
-"""
-
-# Inlining through a cycle reports an error and the pass goes on to succeed.
-QUIET_ERROR = """
-TEXT = '''func.func @f(%x: memref<?xf32>) {
-  affine.for %i = 0 to 4 { "affine.store"(%x) : (memref<?xf32>) -> () }
-  return
-}'''
+from sexpgpu.dialects.ops import OPS
+from sexpgpu.dialects.sx import irdl_text
 """
 
 CASES = {
@@ -53,6 +48,36 @@ CASES = {
         raise SystemExit(0)  # never closed: the context is not entered, so nothing is left open
         """,
         "tensor<2xf32>",
+    ),
+    "exit with a location entered": (
+        """
+        context = ir.Context()
+        ir.Location.unknown(context).__enter__()
+        """,
+        """
+        opened = open_context()
+        context = opened.__enter__()
+        print(context.location(None, "model.wte"))
+        """,
+        'loc(fused<"model.wte">[unknown])',
+    ),
+    "an error reported by a pass that succeeds": (
+        """
+        context = ir.Context()
+        module = ir.Module.parse("module {}", context)
+        passes = PassManager("builtin.module", context)
+        passes.add(lambda op, run: op.location.emit_error("only said"))
+        passes.run(module.operation)
+        """,
+        """
+        with open_context() as context:
+            module = context.parse_module("module {}", "m.mlir")
+            passes = PassManager("builtin.module", context.mlir)
+            passes.add(lambda op, run: op.location.emit_error("only said"))
+            passes.run(module.operation)
+            print([report.text for report in context.reports])
+        """,
+        "['only said']",
     ),
     "a dialect loaded twice": (
         """
@@ -108,6 +133,21 @@ CASES = {
         """,
         "sx.constant is erased while its results are used",
     ),
+    "a choice among anything in a definition": (
+        """
+        context = ir.Context()
+        body = '%a = irdl.base "!builtin.integer" %b = irdl.any %c = irdl.any_of(%a, %b) irdl.operands(x: %c)'
+        load_dialects(ir.Module.parse(f"irdl.dialect @own {{ irdl.operation @op {{ {body} }} }}", context))
+        """,
+        """
+        with open_context() as context:
+            operation = '"sx.neg"(%x) : (tensor<2xf32>) -> tensor<2xf32>'
+            text = f"func.func @f(%x: tensor<2xf32>) {{ {operation} return }}"
+            module = context.parse_module(text, "m.mlir")
+            print("any_of" in irdl_text(OPS), [op.name for op in operations(module.operation)])
+        """,
+        "False ['func.func', 'sx.neg', 'func.return']",
+    ),
 }
 
 
@@ -129,3 +169,46 @@ def test_our_context_survives(case: str) -> None:
     _, ours, wanted = CASES[case]
     ended = run(OURS + textwrap.dedent(ours))
     assert (ended.returncode, ended.stdout.strip()) == (0, wanted), ended.stderr
+
+
+def test_an_interruption_inside_a_walk_keeps_its_type() -> None:
+    """The bindings turn an exception of a walk's callback into RuntimeError; a list lets it through."""
+    program = """
+    with open_context() as context:
+        module = context.parse_module("func.func private @f()", "m.mlir")
+        def stop(op):
+            raise KeyboardInterrupt
+        for walk in (module.operation.walk, lambda visit: [visit(op) for op in operations(module.operation)]):
+            try:
+                walk(stop)
+            except BaseException as raised:
+                print(type(raised).__name__)
+    """
+    ended = run(OURS + textwrap.dedent(program))
+    assert ended.stdout.split() == ["RuntimeError", "KeyboardInterrupt"], ended.stderr
+
+
+def test_an_operation_held_across_a_pass() -> None:
+    """After a pass in place, what was held reads freed memory: it dies, or shows what lies there now."""
+    bare = """
+    context = ir.Context()
+    module = ir.Module.parse("func.func @f() { %0 = arith.constant 1 : i32 return }", context)
+    op = module.body.operations[0].regions[0].blocks[0].operations[0].operation
+    PassManager.parse("builtin.module(canonicalize)", context).run(module.operation)
+    text = "func.func @g() { %0 = arith.constant 2.5 : f64 return }"
+    others = [ir.Module.parse(text, context) for _ in range(100)]
+    print(op)
+    """
+    ended = run(BARE + textwrap.dedent(bare))
+    assert ended.returncode < 0 or "arith.constant 1" not in ended.stdout
+    ours = """
+    with open_context() as context:
+        module = context.parse_module("func.func @f() { %0 = arith.constant 1 : i32 return }", "m.mlir")
+        op = operations(module.operation)[1]
+        after = context.run_pipeline(module, "builtin.module(canonicalize)")
+        text = "func.func @g() { %0 = arith.constant 2.5 : f64 return }"
+        others = [context.parse_module(text, "g.mlir") for _ in range(100)]
+        print(op.name, op.results[0].type, "constant" in str(after))
+    """
+    ended = run(OURS + textwrap.dedent(ours))
+    assert ended.stdout.split() == ["arith.constant", "i32", "False"], ended.stderr
