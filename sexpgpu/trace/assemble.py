@@ -13,6 +13,7 @@ from attrs import define, field
 
 from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError
 from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.experiment import Evaluation, Group, Loader, LoaderField, RunConfig, State, Update
 from sexpgpu.experiment import Buffer as BufferRecord
 from sexpgpu.experiment import Parameter as ParameterRecord
@@ -20,7 +21,7 @@ from sexpgpu.lang.session import Session
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.contract import Contract, look_up
 from sexpgpu.trace.declarations import Declarations, EvaluationValue, LoaderValue
-from sexpgpu.trace.graph import Tracer
+from sexpgpu.trace.graph import GraphTrace, Tracer
 from sexpgpu.trace.graphs import trace_evaluation, trace_init, trace_train, trace_update, trace_view
 from sexpgpu.trace.models import Buffer, Parameter, buffers_of, name_tree, parameters_of, settle
 from sexpgpu.trace.optimizers import AssignedGroup, assign_groups
@@ -124,8 +125,10 @@ def _trace_group(traced: Traced, group: AssignedGroup) -> None:
     for parameter in group.members:
         by_type.setdefault(parameter.type, []).append(parameter)
     updates, states = [], []
+    constants: dict[float, None] = {}
     for members in by_type.values():
         graph = trace_update(traced.tracer, group, members[0])
+        constants |= dict.fromkeys(_constants(graph))
         updates.append(Update(graph.name, group.name, tuple(p.path or "" for p in members)))
         for parameter in members:
             for state in group.optimizer.states:
@@ -145,8 +148,15 @@ def _trace_group(traced: Traced, group: AssignedGroup) -> None:
             group.optimizer.name,
             tuple(p.path or "" for p in group.members),
             tuple(s.name for s in group.optimizer.states),
+            tuple(constants),
         ),
     )
+
+
+def _constants(graph: GraphTrace) -> list[float]:
+    """The numbers that fill constants of a graph as it was traced, in order of first use."""
+    attributes = [attrs_of(op) for op in graph.block.operations if op_name(op) == "constant"]
+    return [float(a["value"].data) for a in attributes if a["value"].is_splat]
 
 
 def _dead_parameter(parameter: Parameter) -> Diagnostic:

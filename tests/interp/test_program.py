@@ -1,0 +1,115 @@
+"""The interpreter's memory reuse is invisible: every program gives what naive evaluation gives and keeps its inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sexpgpu.dialects.bf16 import round_bf16
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.context import open_context
+from sexpgpu.interp import Program, load
+from sexpgpu.tensortype import DType, TensorType
+from tests.building import function, naive
+
+BIG = (64, 128)  # 32 KiB of f32: large enough for memory to be reused
+
+
+def run_both(inputs: list[TensorType], build: Any) -> tuple[Program, list[Any], list[Any], list[Any]]:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=t.shape).astype(np.float32) for t in inputs]
+    kept = [a.copy() for a in arrays]
+    with open_context() as context:
+        module = function(context, inputs, build)
+        func = module.body.operations[0]
+        program = load(func)
+        wanted = naive(func, [a.copy() for a in arrays])
+        got = program(arrays)
+        again = program(arrays)
+    for array, before in zip(arrays, kept, strict=True):
+        np.testing.assert_array_equal(array, before)
+    for first, second in zip(got, again, strict=True):
+        np.testing.assert_array_equal(first, second)
+    return program, arrays, got, wanted
+
+
+STEPS = ("neg", "exp", "tanh", "add", "mul", "sub", "transpose", "reshape", "broadcast", "sum", "slice", "where", "matmul")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=25))
+def test_reuse_of_memory_never_changes_a_value(steps: list[tuple[str, int, int]]) -> None:
+    kind = TensorType(BIG, "f32")
+
+    def build(b: Builder, given_values: list[Val]) -> list[Val]:
+        pool = list(given_values)
+        for name, i, j in steps:
+            x, y = pool[i % len(pool)], pool[j % len(pool)]
+            match name:
+                case "transpose":
+                    flipped = b("transpose", x, perm=(1, 0))
+                    pool.append(b("reshape", flipped, shape=BIG))
+                case "reshape":
+                    pool.append(b("reshape", b("reshape", x, shape=(128, 64)), shape=BIG))
+                case "broadcast":
+                    row = b("slice", x, start=(0, 0), stop=(1, 128), step=(1, 1))
+                    pool.append(b("broadcast", row, shape=BIG))
+                case "sum":
+                    total = b("sum", x, axes=(1,), keepdims=True)
+                    pool.append(b("broadcast", total, shape=BIG))
+                case "slice":
+                    half = b("slice", x, start=(0, 0), stop=BIG, step=(2, 1))
+                    pool.append(b("concat", half, half, axis=0))
+                case "where":
+                    pool.append(b("where", b("lt", x, y), y, x))
+                case "matmul":
+                    square = b("matmul", x, b("transpose", y, perm=(1, 0)))
+                    pool.append(b("concat", square, square, axis=1))
+                case "neg" | "exp" | "tanh":
+                    pool.append(b(name, x))
+                case _:
+                    pool.append(b(name, x, y))
+        return [pool[-1], pool[len(pool) // 2], pool[0]]
+
+    _, arrays, got, wanted = run_both([kind, kind], build)
+    for ours, theirs in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for result in got:
+        assert not any(np.shares_memory(result, array) for array in arrays)
+    assert not np.shares_memory(got[0], got[1])
+
+
+def test_results_can_be_changed_without_harm() -> None:
+    kind = TensorType(BIG, "f32")
+    program, arrays, got, _ = run_both([kind], lambda b, v: [v[0], b("transpose", v[0], perm=(1, 0)), b.constant(2.0, kind)])
+    for result in got:
+        result += 1
+    np.testing.assert_array_equal(program(arrays)[2], np.full(BIG, 2, np.float32))
+
+
+def test_values_are_freed_after_their_last_use() -> None:
+    kind = TensorType(BIG, "f32")
+
+    def chain(b: Builder, v: list[Val]) -> list[Val]:
+        x = v[0]
+        for _ in range(50):
+            x = b("transpose", b("tanh", b("transpose", b("exp", b("neg", x)), perm=(1, 0))), perm=(1, 0))
+        return [x]
+
+    program, *_ = run_both([kind], chain)
+    assert program.peak_bytes() <= 2 * kind.nbytes
+
+
+@pytest.mark.parametrize("dtype", ["bf16"])
+def test_bf16_is_rounded_where_it_is_made(dtype: DType) -> None:
+    kind = TensorType((1000,), dtype)
+    rng = np.random.default_rng(1)
+    x = round_bf16(rng.normal(size=1000).astype(np.float32))
+    with open_context() as context:
+        module = function(context, [kind, kind], lambda b, v: [b("mul", v[0], v[1]) + v[0]])
+        (got,) = load(module.body.operations[0])([x, x])
+    np.testing.assert_array_equal(got, round_bf16(round_bf16(x * x) + x))
