@@ -28,7 +28,7 @@ MOST_REPEATS: Final = 100_000
 
 @frozen
 class Directive:
-    """One `~…`: its letter, parameters (integers, characters, `v` and `#`), flags and, for brackets, its clauses."""
+    """One `~…`: letter, parameters (integers, characters, `v`, `#`), flags and, for brackets, its clauses."""
 
     letter: str
     parameters: tuple[Any, ...]
@@ -72,9 +72,15 @@ def _sequence(control: str, position: int, opener: Directive | None) -> tuple[li
             closing = inner.pop()[0]
             parts.append(
                 Directive(
-                    letter, directive.parameters, directive.colon, directive.at, tilde, tuple(inner),
-                    closing.default_clause, closing.colon,
-                )  # fmt: skip
+                    letter,
+                    directive.parameters,
+                    directive.colon,
+                    directive.at,
+                    tilde,
+                    tuple(inner),
+                    closing.default_clause,
+                    closing.colon,
+                )
             )
         elif letter == ";" and closer == "]":
             clauses.append(tuple(parts))

@@ -1,6 +1,6 @@
 """Numbers as `format` writes them: fixed and scientific floats, English words and Roman numerals.
 
-Floats are laid out from their shortest decimal digits; cutting them rounds halves away from zero, as SBCL does.
+Floats are laid out from their shortest decimal digits; cutting rounds halves away from zero, as in SBCL.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ def digits_of(value: float) -> Digits:
     power = len(whole) + int(exponent or 0)
     text = whole + fraction
     significant = text.lstrip("0")
-    return Digits(significant.rstrip("0"), power - (len(text) - len(significant)) if significant.strip("0") else 0)
+    return Digits(
+        significant.rstrip("0"), power - (len(text) - len(significant)) if significant.strip("0") else 0
+    )
 
 
 def laid_out(digits: Digits, width: int | None, fraction: int | None, scale: int = 0) -> str:
-    """Digits around a point, none before it for numbers below 1: `fraction` of them after it, or what fits `width`."""
+    """Digits around a point, none before it below 1: `fraction` of them after it, or what fits `width`."""
     if fraction is not None:
         digits = digits.cut(digits.exponent + scale + fraction)
     elif width is not None and width > 1:
@@ -145,16 +147,53 @@ def money(value: float, fraction: int, least: int, width: int, pad: str, plus: b
     return sign + filling + number if sign_first else filling + sign + number
 
 
-_ONES: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS: Final = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_GROUPS: Final = (
-    " thousand million billion trillion quadrillion quintillion sextillion septillion octillion nonillion decillion "
-    "undecillion duodecillion tredecillion quattuordecillion quindecillion sexdecillion septendecillion "
-    "octodecillion novemdecillion vigintillion"
-).split(" ")
+_ONES: Final = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS: Final = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_GROUPS: Final = [
+    "",
+    "thousand",
+    "million",
+    "billion",
+    "trillion",
+    "quadrillion",
+    "quintillion",
+    "sextillion",
+    "septillion",
+    "octillion",
+    "nonillion",
+    "decillion",
+    "undecillion",
+    "duodecillion",
+    "tredecillion",
+    "quattuordecillion",
+    "quindecillion",
+    "sexdecillion",
+    "septendecillion",
+    "octodecillion",
+    "novemdecillion",
+    "vigintillion",
+]
 _ORDINALS: Final = {
     "one": "first",
     "two": "second",

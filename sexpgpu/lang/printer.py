@@ -1,4 +1,4 @@
-"""How values print: `print_form` as the reader takes them back, `print_text` for people, `brief` for messages.
+"""How values print: `print_form` as the reader takes them back, `print_text` for people, `brief` in messages.
 
 Lists are walked along their cdrs without recursion, so a long list prints at any depth of the stack. What
 prints longer than `LONGEST` characters, circular structure included, is an error (E-LIMIT-004).
@@ -209,7 +209,7 @@ def report_of(condition: Condition) -> str:
 
 
 def print_float(value: float) -> str:
-    """Shortest digits that read back; fixed for 1e-3 <= |x| < 1e7, else one digit before the point and `e`."""
+    """Shortest digits that read back; fixed for 1e-3 <= |x| < 1e7, else one digit before the point, `e`."""
     text = repr(value)
     size = abs(value)
     if 1e-3 <= size < 1e7 or size == 0.0:
@@ -250,7 +250,7 @@ def digits_in_base(value: int, base: int) -> str:
 
 
 def print_rational(value: int | Fraction, base: int, radix: bool) -> str:
-    """An integer or ratio in a base; `radix` says the base, for integers in base ten by a point at the end."""
+    """An integer or ratio in a base; `radix` says which, for integers in base ten by a point at the end."""
     text = digits_in_base(value.numerator, base)
     if type(value) is Fraction:
         text += f"/{digits_in_base(value.denominator, base)}"

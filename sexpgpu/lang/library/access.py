@@ -1,4 +1,4 @@
-"""Sequences as Python sees them: lists, vectors, strings and one-dimensional arrays as Python lists, and back.
+"""Sequences as Python sees them: lists, vectors, strings and 1-D arrays as Python lists, and back.
 
 Also what every searching function shares: `:key`, `:test`, `:test-not` and the ranges of `:start` and `:end`.
 """
@@ -34,7 +34,8 @@ def items_of_list(name: str, position: int, value: Any) -> list[Any]:
             raise wrong_type(name, position, value, "a list")
         else:
             raise error(
-                "E-TYPE-001", f"{name} needs a proper list; {brief(value)} ends in {brief(cell)} instead of nil"
+                "E-TYPE-001",
+                f"{name} needs a proper list; {brief(value)} ends in {brief(cell)} instead of nil",
             )
     raise endless(name)
 
@@ -42,7 +43,9 @@ def items_of_list(name: str, position: int, value: Any) -> list[Any]:
 def endless(name: str) -> SxError:
     """The error of a list longer than allowed, which usually is a circular one."""
     return error(
-        "E-LIMIT-003", f"{name}: the list has more than {MOST_ELEMENTS:,} elements", help="is the list circular?"
+        "E-LIMIT-003",
+        f"{name}: the list has more than {MOST_ELEMENTS:,} elements",
+        help="is the list circular?",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Final
 
 from sexpgpu.diag import SxError, error
@@ -24,7 +25,7 @@ _LARGE: Final = 1 << 256
 
 
 def settle(name: str, args: tuple[Any, ...], result: Any) -> Any:
-    """A result as Lisp has it: whole ratios are integers; too many bits or an infinity out of finite floats refused."""
+    """A result as Lisp has it: whole ratios are integers; overflow and too many bits are refused."""
     kind = type(result)
     if kind is float:
         if result - result != 0.0 and all(math.isfinite(arg) for arg in args):
@@ -120,11 +121,7 @@ def plus(*args: Any) -> Any:
         return add(args[0], args[1])
     if len(args) == 1:
         return args[0] if type(args[0]) in REALS else generic("+", args)
-    if not args:
-        return 0
-    for position in range(1, len(args)):
-        result = _fold(add, result, args, position)
-    return result
+    return _fold("+", add, args) if args else 0
 
 
 @library.builtin("*", "(&rest numbers)")
@@ -133,11 +130,7 @@ def times(*args: Any) -> Any:
         return multiply(args[0], args[1])
     if len(args) == 1:
         return args[0] if type(args[0]) in REALS else generic("*", args)
-    if not args:
-        return 1
-    for position in range(1, len(args)):
-        result = _fold(multiply, result, args, position)
-    return result
+    return _fold("*", multiply, args) if args else 1
 
 
 @library.builtin("-", "(number &rest more)")
@@ -216,7 +209,7 @@ def _chain(name: str, compare: Callable[[Any, Any], Any]) -> None:
         for value in args:
             if type(value) not in REALS:
                 return generic(name, args)
-        for a, b in zip(args, args[1:], strict=False):
+        for a, b in pairwise(args):
             if compare(a, b) is NIL:
                 return NIL
         return T

@@ -45,9 +45,15 @@ def make_array(
 ) -> Any:
     """A vector or array; elements not said otherwise are 0."""
     if displaced:
-        raise error("E-VALUE-005", "make-array: displaced arrays are not supported", help="use subseq or replace")
+        raise error(
+            "E-VALUE-005", "make-array: displaced arrays are not supported", help="use subseq or replace"
+        )
     dims = _dimensions_argument(dimensions)
-    textual = isinstance(element_type, Symbol) and element_type.name in ("character", "base-char", "standard-char")
+    textual = isinstance(element_type, Symbol) and element_type.name in (
+        "character",
+        "base-char",
+        "standard-char",
+    )
     if initial_contents is None:
         blank = (character(" ") if textual else 0) if initial_element is None else initial_element
         items = [blank] * math.prod(dims)
@@ -78,7 +84,7 @@ def _contents(value: Any, dims: tuple[int, ...], axis: int, items: list[Any]) ->
     if len(parts) != dims[axis]:
         raise error(
             "E-VALUE-003",
-            f"make-array: axis {axis} of :initial-contents has {len(parts)} elements, the dimensions say {dims[axis]}",
+            f"make-array: axis {axis} of :initial-contents has {len(parts)} elements instead of {dims[axis]}",
         )
     for part in parts:
         _contents(part, dims, axis + 1, items)
@@ -224,7 +230,7 @@ def array_element_type(array: Any) -> Any:
 def adjust_array(
     array: Any, dimensions: Any, *, initial_element: Any = 0, fill_pointer: Any = NIL, element_type: Any = T
 ) -> Any:
-    """An array of other dimensions with the old elements where both have a place; adjustable ones change in place."""
+    """An array of other dimensions with the old elements where both have a place; in place if adjustable."""
     if type(array) is str:
         raise immutable("adjust-array")
     old = dimensions_of("adjust-array", array)

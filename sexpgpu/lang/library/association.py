@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from sexpgpu.diag import error
-from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Cons, T, lisp_list
 from sexpgpu.lang.library.access import (
     Test,
     endless,
-    holds,
     item_test,
     items_of_list,
     key_of,
@@ -111,7 +109,9 @@ def getf(plist: Any, key: Any, default: Any = NIL) -> Any:
     cell = plist
     while isinstance(cell, Cons):
         if not isinstance(cell.cdr, Cons):
-            raise error("E-TYPE-001", f"getf: {brief(plist)} is no property list: {brief(cell.car)} has no value")
+            raise error(
+                "E-TYPE-001", f"getf: {brief(plist)} is no property list: {brief(cell.car)} has no value"
+            )
         if eql(cell.car, key):
             return cell.cdr.car
         cell = cell.cdr.cdr
@@ -166,7 +166,9 @@ def _intersection(pair: _Pair) -> Any:
 
 
 def _difference(pair: _Pair) -> Any:
-    return lisp_list([x for x, image in zip(pair.left, pair.left_keys, strict=True) if not pair.in_right(image)])
+    return lisp_list(
+        [x for x, image in zip(pair.left, pair.left_keys, strict=True) if not pair.in_right(image)]
+    )
 
 
 def _exclusive_or(pair: _Pair) -> Any:
@@ -209,9 +211,7 @@ def _substituted(new: Any, tree: Any, key: Any, test: Test) -> Any:
 for _name in ("subst", "nsubst"):
 
     @library.builtin(_name, f"(new old tree {_KEYS})")
-    def subst(
-        new: Any, old: Any, tree: Any, *, key: Any = NIL, test: Any = NIL, test_not: Any = NIL
-    ) -> Any:
+    def subst(new: Any, old: Any, tree: Any, *, key: Any = NIL, test: Any = NIL, test_not: Any = NIL) -> Any:
         return _substituted(new, tree, key, item_test(old, test, test_not))
 
     @library.builtin(f"{_name}-if", "(new predicate tree &key key)")

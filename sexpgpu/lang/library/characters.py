@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 from sexpgpu.lang.builtin import Library
@@ -30,7 +31,7 @@ def _ordering(name: str, compare: Callable[[int, int], bool], fold: bool) -> Non
         codes = [code_of(name, position, arg) for position, arg in enumerate(args, 1)]
         if fold:
             codes = [folded(code) for code in codes]
-        return boolean(all(compare(a, b) for a, b in zip(codes, codes[1:], strict=False)))
+        return boolean(all(compare(a, b) for a, b in pairwise(codes)))
 
     library.builtin(name, "(character &rest more)")(ordered)
 
@@ -88,13 +89,17 @@ def to_character(a: Any) -> Any:
 def upper(text: str) -> str:
     """Upper case of each character that has one of its own, so that the length stays."""
     changed = text.upper()
-    return changed if len(changed) == len(text) else "".join(u if len(u := c.upper()) == 1 else c for c in text)
+    return (
+        changed if len(changed) == len(text) else "".join(u if len(u := c.upper()) == 1 else c for c in text)
+    )
 
 
 def lower(text: str) -> str:
     """Lower case of each character that has one of its own, so that the length stays."""
     changed = text.lower()
-    return changed if len(changed) == len(text) else "".join(u if len(u := c.lower()) == 1 else c for c in text)
+    return (
+        changed if len(changed) == len(text) else "".join(u if len(u := c.lower()) == 1 else c for c in text)
+    )
 
 
 @library.builtin("char-upcase", "(character)")

@@ -1,4 +1,4 @@
-"""Argument checks and the errors they raise; each names the function, the argument's place, what it got and needs."""
+"""Argument checks and their errors: each names the function, the argument's place, what it got and needs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def describe(value: Any) -> str:
 
 
 def wrong_type(name: str, position: int, value: Any, needs: str) -> SxError:
-    """The error of an argument of the wrong type; `needs` is a noun with its article. Position 0: the only one."""
+    """The error of an argument of the wrong type; `needs` is a noun. Position 0: the only argument."""
     if position == 0:
         return error("E-TYPE-001", f"{name} needs {needs}, got {brief(value)}", actual=describe(value))
     return error("E-TYPE-001", f"{name}: argument {position} is {describe(value)}, not {needs}")
@@ -96,7 +96,9 @@ def bounds(name: str, length: int, start: Any, end: Any) -> tuple[int, int]:
         end = length
     if type(start) is not int or type(end) is not int:
         bad = end if type(start) is int else start
-        raise error("E-TYPE-001", f"{name}: {brief(bad)} is no position in a sequence, an integer of at least 0")
+        raise error(
+            "E-TYPE-001", f"{name}: {brief(bad)} is no position in a sequence, an integer of at least 0"
+        )
     if not 0 <= start <= end <= length:
         raise error("E-VALUE-003", f"{name}: {start} to {end} is no part of a sequence of {length} elements")
     return start, end

@@ -1,7 +1,7 @@
 """Chapter 12, functions of real numbers: rounding, powers, logarithms, trigonometry and conversions.
 
-Rounding follows the standard on exact numbers and SBCL's formula on floats (quotient from the rounded division,
-remainder = number - quotient * divisor). Where the standard would give a complex number, E-VALUE-005.
+Rounding follows the standard on exact numbers and SBCL's formula on floats: the quotient from the rounded
+division, remainder = number - quotient * divisor. Where the standard gives a complex number: E-VALUE-005.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def rounded(name: str, a: Any, b: Any) -> tuple[int, Any]:
     """To the nearest integer, halves to the even one."""
     quotient, rest = truncated(name, a, b)
     twice, size = 2 * abs(rest), abs(b)
-    if twice > size or twice == size and quotient % 2:
+    if twice > size or (twice == size and quotient % 2):
         up = (rest < 0) == (b < 0)
         return (quotient + 1, _whole(rest - b)) if up else (quotient - 1, _whole(rest + b))
     return quotient, rest
@@ -164,7 +164,9 @@ def _exact_power(base: Any, power: int) -> Any:
     bits = base.numerator.bit_length() + base.denominator.bit_length() - 1
     if bits * abs(power) > 2 * MOST_BITS:
         raise too_large("expt")
-    return settle("expt", (base, power), base**power if power >= 0 else Fraction(1) / Fraction(base) ** -power)
+    return settle(
+        "expt", (base, power), base**power if power >= 0 else Fraction(1) / Fraction(base) ** -power
+    )
 
 
 @library.builtin("exp", "(number)")
@@ -247,7 +249,7 @@ def rational(a: Any) -> Any:
 
 @library.builtin("rationalize", "(number)")
 def rationalize(a: Any) -> Any:
-    """The simplest ratio that rounds to the float: the first convergent of its continued fraction that does."""
+    """The ratio of smallest denominator, found by bisection, that rounds to the float."""
     exact = rational(a)
     if type(a) is not float or type(exact) is int:
         return exact
@@ -292,5 +294,5 @@ def random(limit: Any, state: Any = NIL) -> Any:
     raise error(
         "E-VALUE-007",
         "random: a file that is evaluated twice must give the same program, so there are no unseeded numbers",
-        help="draw inside the graph from a seeded stream: (random-uniform shape), (random-integer low high shape)",
+        help="draw inside the graph from its seeded streams: (random-uniform ...), (random-integer ...)",
     )

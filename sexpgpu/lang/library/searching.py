@@ -23,9 +23,9 @@ from sexpgpu.lang.library.access import (
 )
 from sexpgpu.lang.library.check import bounds, wrong_type
 from sexpgpu.lang.library.equality import (
+    eql_image,
     equal_image,
     equalp_image,
-    eql_image,
     lisp_eq,
     lisp_eql,
     lisp_equal,
@@ -51,14 +51,17 @@ def _matching(
     from_end: Any = NIL,
     count: Any = NIL,
 ) -> tuple[list[Any], list[int]]:
-    """The elements, and the ascending positions of at most `count` matching ones (the last with `from_end`)."""
+    """The elements, and ascending positions of at most `count` matching ones (the last with `from_end`)."""
     items = items_of(name, position, sequence)
     start, end = bounds(name, len(items), start, end)
-    if count is not NIL and type(count) is not int:
+    if type(count) is int:
+        room = max(count, 0)
+    elif count is NIL:
+        room = len(items)
+    else:
         raise wrong_type(name, position, count, "an integer for :count")
     function = key_of(key)
     order = range(end - 1, start - 1, -1) if from_end is not NIL else range(start, end)
-    room = len(items) if count is NIL else max(count, 0)
     found: list[int] = []
     for index in order:
         if len(found) >= room:
@@ -70,7 +73,7 @@ def _matching(
 
 
 def _family(name: str, lead: str, keys: str, body: Body) -> None:
-    """Define `name`, `name-if` and `name-if-not` over one body: body(name, test, sequence, *lead, **options)."""
+    """Define `name`, `name-if` and `name-if-not` over body(name, test, sequence, *lead, **options)."""
     tests = f"{keys} {_RANGE}".strip()
     extra = 1 if lead else 0
 
@@ -228,7 +231,7 @@ def mismatch(
     start2: Any = 0,
     end2: Any = NIL,
 ) -> Any:
-    """The first position of `a` where the two differ, nil when they match; from the end: one past the last."""
+    """The first position of `a` where the two differ, nil when they match; from the end, one past it."""
     left, right = items_of("mismatch", 1, a), items_of("mismatch", 2, b)
     start1, end1 = bounds("mismatch", len(left), start1, end1)
     start2, end2 = bounds("mismatch", len(right), start2, end2)

@@ -60,7 +60,11 @@ def set_subseq(new: Any, sequence: Any, start: Any, end: Any = NIL) -> Any:
 
 @library.builtin("copy-seq", "(sequence)")
 def copy_seq(sequence: Any) -> Any:
-    return sequence if type(sequence) is str else same_kind(sequence, items_of("copy-seq", 0, sequence), "copy-seq")
+    return (
+        sequence
+        if type(sequence) is str
+        else same_kind(sequence, items_of("copy-seq", 0, sequence), "copy-seq")
+    )
 
 
 def _reverse(name: str) -> None:
@@ -80,7 +84,9 @@ _reverse("nreverse")
 
 @library.builtin("concatenate", "(result-type &rest sequences)")
 def concatenate(kind: Any, *sequences: Any) -> Any:
-    items = [item for position, part in enumerate(sequences, 2) for item in items_of("concatenate", position, part)]
+    items = [
+        item for position, part in enumerate(sequences, 2) for item in items_of("concatenate", position, part)
+    ]
     return as_result("concatenate", kind, items)
 
 
@@ -192,7 +198,7 @@ def loop_collect(head: Cons, item: Any) -> Any:
 
 @library.builtin("%loop-append", "(collector list)")
 def loop_append(head: Cons, part: Any) -> Any:
-    """Add a copy of a list's elements; the copy of the last list is left out by later additions' own conses."""
+    """Add a copy of a list, dotted tail included."""
     items: list[Any] = []
     cell = part
     while isinstance(cell, Cons):

@@ -18,7 +18,7 @@ library = Library("sorting")
 
 
 class _Ordered:
-    """A sort key compared by a Lisp predicate; Python's sort asks only `<`, and keeps equal elements in order."""
+    """A sort key compared by a Lisp predicate; Python's stable sort asks only `<`."""
 
     __slots__ = ("before", "key")
 

@@ -10,8 +10,9 @@ from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import MV, NIL, Char, Symbol, T, character
 from sexpgpu.lang.library.access import items_of
-from sexpgpu.lang.library.characters import code_of, folded, lower, upper
+from sexpgpu.lang.library.characters import code_of, lower, upper
 from sexpgpu.lang.library.check import bounds, index_error, size, string, wrong_type
+from sexpgpu.lang.library.equality import folded
 from sexpgpu.lang.library.mapping import immutable
 from sexpgpu.lang.printer import brief
 
@@ -103,11 +104,9 @@ def _fold_all(text: str) -> str:
 
 
 def _comparison(name: str, fold: bool, accepts: Callable[[int], bool], only_truth: bool) -> None:
-    """One comparison: `accepts` judges the sign of the difference (-1, 0, 1); the answer is t or the mismatch."""
+    """`accepts` judges the sign of the difference (-1, 0, 1); the answer is t or the mismatch."""
 
-    def compare(
-        a: Any, b: Any, *, start1: Any = 0, end1: Any = NIL, start2: Any = 0, end2: Any = NIL
-    ) -> Any:
+    def compare(a: Any, b: Any, *, start1: Any = 0, end1: Any = NIL, start2: Any = 0, end2: Any = NIL) -> Any:
         left, right = text_of(name, 1, a), text_of(name, 2, b)
         first, last = bounds(name, len(left), start1, end1)
         other, end = bounds(name, len(right), start2, end2)

@@ -23,7 +23,7 @@ _FIXNUM: Final = 1 << 62
 
 
 def is_vector(value: Any) -> bool:
-    return isinstance(value, str | list) or isinstance(value, Array) and len(value.dims) == 1
+    return isinstance(value, str | list) or (isinstance(value, Array) and len(value.dims) == 1)
 
 
 def is_function(value: Any) -> bool:
@@ -66,8 +66,10 @@ ATOMIC: Final[dict[str, Test]] = {
     "vector": is_vector,
     "simple-vector": _of(list),
     "array": lambda value: isinstance(value, str | list | Array),
-    "simple-array": lambda value: isinstance(value, str | list)
-    or (isinstance(value, Array) and value.fill is None and not value.adjustable),
+    "simple-array": lambda value: (
+        isinstance(value, str | list)
+        or (isinstance(value, Array) and value.fill is None and not value.adjustable)
+    ),
     "sequence": lambda value: value is NIL or isinstance(value, Cons) or is_vector(value),
     "function": is_function,
     "compiled-function": is_function,
@@ -125,7 +127,7 @@ def _in_interval(test: Test) -> Callable[[Any, list[Any]], bool]:
 
 
 def _bounded(bound: Any, closed: Test, exclusive: Test) -> bool:
-    if bound is None or isinstance(bound, Symbol) and bound.name == STAR:
+    if bound is None or (isinstance(bound, Symbol) and bound.name == STAR):
         return True
     return exclusive(bound.car) if isinstance(bound, Cons) else closed(bound)
 
@@ -159,7 +161,9 @@ def _array(test: Test) -> Callable[[Any, list[Any]], bool]:
         if type(arguments[1]) is int:
             return len(dims) == arguments[1]
         wanted = items_of_list("array type", 0, arguments[1])
-        return len(wanted) == len(dims) and all(_starred(w) or w == d for w, d in zip(wanted, dims, strict=True))
+        return len(wanted) == len(dims) and all(
+            _starred(w) or w == d for w, d in zip(wanted, dims, strict=True)
+        )
 
     return matches
 
@@ -190,11 +194,15 @@ _COMPOUND: Final[dict[str, Callable[[Any, list[Any]], bool]]] = {
     "eql": lambda value, parts: eql(value, parts[0]),
     "satisfies": lambda value, parts: holds(as_function(parts[0])(value)),
     "mod": lambda value, parts: type(value) is int and 0 <= value < parts[0],
-    "unsigned-byte": lambda value, parts: type(value) is int
-    and value >= 0
-    and (not parts or _starred(parts[0]) or value.bit_length() <= parts[0]),
-    "signed-byte": lambda value, parts: type(value) is int
-    and (not parts or _starred(parts[0]) or -(1 << parts[0] - 1) <= value < 1 << parts[0] - 1),
+    "unsigned-byte": lambda value, parts: (
+        type(value) is int
+        and value >= 0
+        and (not parts or _starred(parts[0]) or value.bit_length() <= parts[0])
+    ),
+    "signed-byte": lambda value, parts: (
+        type(value) is int
+        and (not parts or _starred(parts[0]) or -(1 << parts[0] - 1) <= value < 1 << parts[0] - 1)
+    ),
     "cons": _cons,
     "function": lambda value, parts: is_function(value),
     "array": _array(ATOMIC["array"]),
@@ -207,7 +215,7 @@ _COMPOUND: Final[dict[str, Callable[[Any, list[Any]], bool]]] = {
 
 
 def sequence_type(name: str, spec: Any) -> tuple[str, int | None]:
-    """The family (list, vector, string) and length that a sequence type asks for (E-TYPE-004 for other types)."""
+    """The family (list, vector, string) and length that a sequence type asks for (else E-TYPE-004)."""
     head, arguments = (spec.car, list(spec)[1:]) if isinstance(spec, Cons) else (spec, [])
     if isinstance(head, Symbol):
         word = head.name
@@ -221,12 +229,18 @@ def sequence_type(name: str, spec: Any) -> tuple[str, int | None]:
             return "vector", _length(arguments[:1])
         if word in ("vector", "array", "simple-array"):
             element = arguments[0] if arguments else None
-            textual = isinstance(element, Symbol) and element.name in ("character", "base-char", "standard-char")
+            textual = isinstance(element, Symbol) and element.name in (
+                "character",
+                "base-char",
+                "standard-char",
+            )
             return "string" if textual else "vector", _length(arguments[1:2])
         expanded = _defined(head, tuple(arguments))
         if expanded is not None:
             return sequence_type(name, expanded)
-    raise error("E-TYPE-004", f"{name}: {brief(spec)} is no sequence type", help="write 'list, 'vector or 'string")
+    raise error(
+        "E-TYPE-004", f"{name}: {brief(spec)} is no sequence type", help="write 'list, 'vector or 'string"
+    )
 
 
 def _length(arguments: list[Any]) -> int | None:

@@ -1,0 +1,55 @@
+"""What the tests of the language share: evaluate a text in a fresh session and look at what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sexpgpu.diag import Diagnostic, Diagnostics
+from sexpgpu.lang.deep import run_deep
+from sexpgpu.lang.forms import Source, all_values
+from sexpgpu.lang.library import standard_libraries
+from sexpgpu.lang.printer import print_form
+from sexpgpu.lang.reader import read_text
+from sexpgpu.lang.session import Session
+
+
+def session_of(diagnostics: Diagnostics) -> Session:
+    """A session with the whole standard library."""
+    session = Session(diagnostics)
+    for library in standard_libraries():
+        session.install(library)
+    return session
+
+
+def shown(text: str) -> str:
+    """The printed values of the last form of `text`, separated by ` ; `; any error fails the test."""
+    diagnostics = Diagnostics()
+    values = run_deep(lambda: session_of(diagnostics).evaluate_text(text, "test.sx"))
+    assert diagnostics.errors == []
+    return " ; ".join(print_form(value) for value in all_values(values[-1]))
+
+
+def fault(text: str) -> Diagnostic:
+    """The one error of `text`."""
+    diagnostics = Diagnostics()
+    run_deep(lambda: session_of(diagnostics).evaluate_text(text, "test.sx"))
+    (found,) = diagnostics.errors
+    return found
+
+
+def written(text: str) -> str:
+    """What evaluating `text` prints."""
+    diagnostics = Diagnostics()
+    session = session_of(diagnostics)
+    run_deep(lambda: session.evaluate_text(text, "test.sx"))
+    assert diagnostics.errors == []
+    text_out: Any = session.output.text()
+    return str(text_out)
+
+
+def read_one(text: str) -> Any:
+    """The one form that `text` reads as."""
+    found: list[Diagnostic] = []
+    (form,) = read_text(Source("test.sx", text), found.append)
+    assert found == []
+    return form.datum

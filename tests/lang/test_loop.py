@@ -1,0 +1,86 @@
+"""The extended `loop`: clauses, their order, fresh variables, and what a mistake in it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lang.evaluation import fault, shown
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("(loop for i from 0 below 5 finally (return i))", "5"),
+        ("(loop for i from 10 above 4 by 3 collect i)", "(10 7)"),
+        ("(loop for i from 5 to 1 collect i)", "nil"),
+        ("(loop for i downfrom 3 to 1 collect i)", "(3 2 1)"),
+        ("(loop for i by 2 to 4 collect i)", "(0 2 4)"),
+        ("(loop for i from 0 below 10 collect i do (incf i))", "(0 2 4 6 8)"),
+        ("(loop for x in '(1 2 3) for y = (* x x) collect y)", "(1 4 9)"),
+        ("(loop for x = 1 then (* x 2) for y in '(a b c) collect (cons x y))", "((1 . a) (2 . b) (4 . c))"),
+        ("(loop for y in '(a b c) for x = 1 then (* x 2) collect (cons x y))", "((1 . a) (2 . b) (4 . c))"),
+        ("(loop for y = (list 1) for x from 0 below 2 collect (cons x y))", "((0 1) (1 1))"),
+        ("(loop for a = 1 then b and b = 1 then (+ a b) repeat 6 collect a)", "(1 1 2 3 5 8)"),
+        ("(loop for x in '(1 2 3) and prev = nil then x collect (list prev x))", "((nil 1) (1 2) (2 3))"),
+        ("(let ((i 7)) (loop for i from 0 below 2 and j from i collect (list i j)))", "((0 7) (1 8))"),
+        ("(loop for (a (b) . c) in '((1 (2) 3) (4 (5))) collect (list a b c))", "((1 2 (3)) (4 5 nil))"),
+        ("(loop for x on '(1 2 3) by #'cddr collect x)", "((1 2 3) (3))"),
+        ("(loop for x on '(1 . 2) collect x)", "((1 . 2))"),
+        ('(loop for c across "ab" for i from 0 collect (cons i c))', "((0 . #\\a) (1 . #\\b))"),
+        ("(let ((h (make-hash-table))) (setf (gethash 'a h) 1 (gethash 'b h) 2)"
+         " (loop for k being the hash-keys of h using (hash-value v) collect (list k v)))", "((a 1) (b 2))"),
+        ("(let ((h (make-hash-table))) (setf (gethash 'a h) 1) (loop for v being each hash-value in h sum v))", "1"),
+        ("(loop with (a b) = '(1 2) and c = 3 return (list a b c))", "(1 2 3)"),
+        ("(loop for x in '(1 2 3 4) if (evenp x) collect x into e and sum x into s else collect x into o end"
+         " finally (return (list e s o)))", "((2 4) 6 (1 3))"),
+        ("(loop for x in '(nil 3) when x collect it)", "(3)"),
+        ("(loop for x in '(1 2 3) thereis (and (> x 1) x))", "2"),
+        ("(loop for x in '(1 2 3) never (> x 3))", "t"),
+        ("(loop for x in '(1 3) always (oddp x) finally (return :all))", ":all"),
+        ("(loop for x in '((1) (2 3)) append x)", "(1 2 3)"),
+        ("(loop for x in '((1) (2 . 3)) append x)", "(1 2 . 3)"),
+        ("(let ((l (list 3))) (eq l (cddr (loop for x in (list '(1 2) l) append x))))", "nil"),
+        ("(loop for x in '(3 1 2) maximize x into m minimize x into n finally (return (list m n)))", "(3 1)"),
+        ("(loop for x in '() maximize x)", "nil"),
+        ("(loop for x in '(1 2.5) maximize x)", "2.5"),
+        ("(loop named outer for i from 0 do (loop for j below 3 when (= (* i j) 4) do (return-from outer (list i j))))",
+         "(2 2)"),
+        ("(loop for i from 0 do (when (= i 3) (loop-finish)) collect i)", "(0 1 2)"),
+        ("(let ((n 0)) (loop (when (= n 3) (return n)) (incf n)))", "3"),
+        ("(let ((n 0)) (loop while (< n 3) do (incf n)) n)", "3"),
+        ("(loop repeat 2 collect :x)", "(:x :x)"),
+        ("(loop :for x :in '(1) :collect x)", "(1)"),
+        ("(loop for x fixnum in '(1) for y of-type float = 2.0 collect (+ x y))", "(3.0)"),
+        ("(loop initially (return :early) for x in '(1) collect x)", ":early"),
+        ("(mapcar #'funcall (loop for i from 1 to 3 collect (lambda () i)))", "(1 2 3)"),
+        ("(mapcar #'funcall (loop for (x) in '((1) (2)) for y = (* 10 x) collect (lambda () (+ x y))))", "(11 22)"),
+        ("(loop for x = 0 then (1+ x) until (> x 4) collect (funcall (lambda () (incf x))))", "(1 3 5)"),
+        ("(length (loop for i below 100000 collect i))", "100000"),
+    ],
+)  # fmt: skip
+def test_values(form: str, value: str) -> None:
+    assert shown(form) == value
+
+
+@pytest.mark.parametrize(
+    ("form", "code", "words"),
+    [
+        ("(loop for x inn '(1) collect x)", "E-MACRO-004", "after `for x` comes"),
+        ("(loop for x in '(1) colect x)", "E-MACRO-004", "a clause cannot begin with colect"),
+        ("(loop for x in '(1) (list x))", "E-MACRO-004", "a clause cannot begin with (list x)"),
+        ("(loop for 5 in '(1) do (list 1))", "E-MACRO-004", "`for` needs a variable, got 5"),
+        ("(loop for x in)", "E-MACRO-004", "`in` has no form after it"),
+        ("(loop for x in '(1) do)", "E-MACRO-004", "`do` needs a form in parentheses"),
+        ("(loop for x in '(1) collect x sum x)", "E-MACRO-004", "cannot be mixed"),
+        ("(loop for i downto 3 do (print i))", "E-MACRO-004", "counting down needs a start"),
+        ("(loop for x in 5 collect x)", "E-TYPE-001", "endp needs a list, got 5"),
+        ("(loop for x across '(1 2) collect x)", "E-TYPE-001", "across needs a vector or a string, got (1 2)"),
+    ],
+)
+def test_faults_say_what_is_wrong(form: str, code: str, words: str) -> None:
+    found = fault(form)
+    assert (found.code, words in found.message) == (code, True), found.message
+
+
+def test_a_misspelt_clause_is_corrected() -> None:
+    assert fault("(loop for x in '(1) colect x)").help == "did you mean `collect`?"

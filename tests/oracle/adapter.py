@@ -1,0 +1,31 @@
+"""The language as the oracle's runner drives it: a fresh session for each text, values as they print."""
+
+from __future__ import annotations
+
+from sexpgpu.diag import Diagnostics
+from sexpgpu.lang.deep import run_deep
+from sexpgpu.lang.forms import all_values
+from sexpgpu.lang.library import standard_libraries
+from sexpgpu.lang.printer import print_form
+from sexpgpu.lang.session import Session
+
+Answer = tuple[str, list[str] | str, str]
+
+
+def evaluate(text: str) -> Answer:
+    """("ok", printed values of the last form, output), or ("error", the first error, output)."""
+    return run_deep(lambda: _evaluate(text))
+
+
+def _evaluate(text: str) -> Answer:
+    diagnostics = Diagnostics()
+    session = Session(diagnostics)
+    for library in standard_libraries():
+        session.install(library)
+    values = session.evaluate_text(text, "oracle.sx")
+    output = session.output.text()
+    if diagnostics.errors:
+        first = diagnostics.errors[0]
+        return "error", f"{first.code}: {first.message}", output
+    last = values[-1] if values else ()
+    return "ok", [print_form(value) for value in all_values(last)], output
