@@ -107,7 +107,7 @@ class Listed:
         return int((self.table[q % len(self.table)] >= 0).sum())
 
     def indices(self, q: int) -> Indices:
-        row = self.table[q % len(self.table)]
+        row: Indices = self.table[q % len(self.table)]
         return row[: self.rows(q)]
 
 
@@ -127,7 +127,7 @@ def permutation(key: tuple[int, int], epoch: int, count: int) -> Indices:
     counters[:, 1] = np.arange(count, dtype=np.uint64) >> np.uint64(32)
     counters[:, 2] = epoch
     counters[:, 3] = _PERMUTE
-    result = np.argsort(_words(key, counters), kind="stable")
+    result: Indices = np.argsort(_words(key, counters), kind="stable")
     result.flags.writeable = False
     return result
 

@@ -110,7 +110,7 @@ def serialized(shard: Mapping[str, Array]) -> bytes:
     """The safetensors form of some arrays."""
     from safetensors.numpy import save
 
-    # The format writes an array's memory as it lies, and making it contiguous must not change shape () to (1,).
+    # Memory is written as it lies, so it must be contiguous; making it so turns shape () into (1,).
     return save({key: np.ascontiguousarray(array).reshape(array.shape) for key, array in shard.items()})
 
 

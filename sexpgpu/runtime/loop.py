@@ -109,8 +109,9 @@ class Loop:
         eta = self._pace.remaining(self.plan.stop - self.done)
         shown = rates or {"records": result.records / seconds}
         self.progress.step(self.done, result.loss, shown, eta)
-        facts = {"rate": shown, "step_seconds": self._pace.step_seconds, "eta": eta}
-        self.status.update("running", step=self.done, loss=result.loss, metrics=self._metrics, **facts)
+        facts = {"step": self.done, "loss": result.loss, "metrics": self._metrics}
+        pace = {"rate": shown, "step_seconds": self._pace.step_seconds, "eta": eta}
+        self.status.update("running", facts | pace)
 
     def _refuse(self, step: int, refusal: Refusal) -> None:
         """Reports a refused step; the last one that is allowed ends the run, its last good state
@@ -143,7 +144,7 @@ class Loop:
                 expected="a finite loss and a finite gradient norm",
                 actual=f"{what} is not, at step {step}",
                 notes=[Note(f"records {', '.join(map(str, records))}")],
-                help="the newest checkpoint has the last good state; a lower rate or `:clip-norm` may mend it",
+                help="the newest checkpoint has the last good state; try a lower rate or `:clip-norm`",
             )
 
     def _place_of(self, tensor: str | None) -> Span | None:
@@ -162,7 +163,7 @@ class Loop:
     def _evaluate(self) -> None:
         for each, index in self._pending():
             name = each.evaluation.name
-            self.status.update("evaluating", step=self.done)
+            self.status.update("evaluating", {"step": self.done})
             started = time.perf_counter()
             report = each.run(self.done, index, self.tensors, self.signals.stopped)
             if report is None:

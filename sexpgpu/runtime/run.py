@@ -109,7 +109,7 @@ def _run_in(
     events: EventStream | None = None
     step = 0
     try:
-        status.update("compiling", step=0)
+        status.update("compiling", {"step": 0})
         loaders = Loaders()
         trained = loaders.open(experiment.train_loader)
         for evaluation in experiment.evaluations:
@@ -164,7 +164,7 @@ def _run_in(
         if events is not None:
             at = str(error.span) if error.span else None
             events.write("error", step, code=error.code, message=error.message, at=at)
-        status.update("failed", error=error)
+        status.update("failed", {}, error)
         return _failed(error, reports, directory.path)
     finally:
         if events is not None:
@@ -220,5 +220,5 @@ def _close(outcome: Outcome, events: EventStream, status: Status, signals: Signa
     events.write("close", outcome.step, state=state, seconds=round(seconds, 3), metrics=outcome.metrics)
     events.sync()
     summary = {"step": outcome.step, "metrics": outcome.metrics, "seconds": round(seconds, 3)}
-    status.update("finished" if outcome.finished else "stopped", **summary)
+    status.update("finished" if outcome.finished else "stopped", summary)
     return 0 if outcome.finished or signals.stop is None else 128 + signals.stop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +29,7 @@ class Status:
     _state: State = field(default="compiling", init=False)
     _written: float = field(default=0.0, init=False)
 
-    def update(self, state: State, *, error: Diagnostic | None = None, **facts: object) -> None:
+    def update(self, state: State, facts: Mapping[str, object], error: Diagnostic | None = None) -> None:
         """Remembers facts (`step loss metrics rate eta`), writes them if the state is new or the file is
         old.
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -238,7 +239,7 @@ BAD_BYTES = {
     "idx type": struct.pack(">BBBBI", 0, 0, 7, 1, 3) + b"abc",
     "zip cut": b"PK\x03\x04" + b"\0" * 40,
 }
-KINDS = {
+KINDS: dict[str, Callable[[str], Source]] = {
     "chars": Chars,
     "lines": lambda path: Lines(path, 4),
     "csv": Csv,

@@ -6,8 +6,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "E-LOAD-001",
         "no such file",
-        "A source names a file that is not there. A relative path counts from the folder of the file that says "
-        "it, not from the working directory. `check` needs no data when the source declares its facts; `run` does.",
+        "A source names a file that is not there. A relative path counts from the folder of the file that "
+        "says it, not from the working directory. `check` needs no data when the source declares its "
+        "facts; `run` does.",
         '(chars "data/no-such-file.txt" :vocab 65)',
     ),
     Entry(
@@ -19,59 +20,63 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "E-LOAD-003",
         "a file that is not what its source expects",
-        "The bytes do not form the kind of file that the source reads: a truncated or damaged file, a wrong magic "
-        "number, a text that is not UTF-8, rows of different lengths, a cell that is no number, or elements of a "
-        "type that records cannot have. The message says where. Files named `.gz` are decompressed first.",
+        "The bytes do not form the kind of file that the source reads: a truncated or damaged file, a "
+        "wrong magic number, a text that is not UTF-8, rows of different lengths, a cell that is no "
+        "number, or elements of a type that records cannot have. The message says where. Files named "
+        "`.gz` are decompressed first.",
         '(npy "picture.png")',
     ),
     Entry(
         "E-LOAD-004",
         "no such column or array",
-        "The file is fine but has nothing under that name. Columns are named by the header, without regard to "
-        "case, or by their place from 0, negative ones from the end.",
+        "The file is fine but has nothing under that name. Columns are named by the header, without "
+        "regard to case, or by their place from 0, negative ones from the end.",
         '(csv "table.csv" "heigth")',
     ),
     Entry(
         "E-LOAD-005",
         "a fact that nothing tells",
-        "To compile without the data, the file must declare what it needs to know of them: `:shape`, `:dtype`, "
-        "`:count`, `:vocab`. The message names the keyword. With the data in place nothing needs to be declared.",
+        "To compile without the data, the file must declare what it needs to know of them: `:shape`, "
+        "`:dtype`, `:count`, `:vocab`. The message names the keyword. With the data in place nothing "
+        "needs to be declared.",
         '(vocab-size (chars "absent.txt"))',
     ),
     Entry(
         "E-LOAD-006",
         "records that are not there",
-        "A cut, a window or a `take` asks for more records than there are, or leaves none. An integer counts "
-        "records, a float f stands for floor(n * f). `contexts` need lines with a BOS, and a normalization needs "
-        "statistics of records of its own shape.",
+        "A cut, a window or a `take` asks for more records than there are, or leaves none. An integer "
+        "counts records, a float f stands for floor(n * f). `contexts` need lines with a BOS, and a "
+        "normalization needs statistics of records of its own shape.",
         "(window text 100000000)",
     ),
     Entry(
         "E-LOAD-007",
         "data that contradict the file",
-        "The source declares a fact and the data say otherwise. The experiment was compiled for what was declared, "
-        "so the run does not start.",
+        "The source declares a fact and the data say otherwise. The experiment was compiled for what was "
+        "declared, so the run does not start.",
         '(chars "data/tinyshakespeare.txt" :vocab 64)',
     ),
     Entry(
         "E-LOAD-008",
         "fields of different lengths",
-        "The fields of a loader are read together, record by record, so all must have the same number of records.",
+        "The fields of a loader are read together, record by record, so all must have the same number of "
+        "records.",
         '(defloader l (:batch 4) (x (npy "a.npy")) (y (npy "b.npy")))',
     ),
     Entry(
         "E-LOAD-009",
         "an index file that does not fit",
-        "An index file is an array of i32 or i64 with one row a batch. It counts records in the uncut source (a "
-        "window by the item that it starts at); -1 may only end a row. Past its last row a run stops, unless the "
-        "loader says `:wrap t`.",
+        "An index file is an array of i32 or i64 with one row a batch. It counts records in the uncut "
+        "source (a window by the item that it starts at); -1 may only end a row. Past its last row a run "
+        "stops, unless the loader says `:wrap t`.",
         '(defloader l (:batch 4 :order (index-file "order.npy")) (x (npy "a.npy")))',
     ),
     Entry(
         "E-RUN-101",
         "a stop behind the plan",
-        "`--steps` ends a run sooner than its file plans, so that going on later gives the same numbers as never "
-        "having stopped. It cannot lengthen the plan: learning rates and evaluations depend on it.",
+        "`--steps` ends a run sooner than its file plans, so that going on later gives the same numbers "
+        "as never having stopped. It cannot lengthen the plan: learning rates and evaluations depend on "
+        "it.",
         "sexpgpu run file.sx --steps 5000",
     ),
     Entry(
@@ -84,8 +89,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "W-NUM-001",
         "a step that was not finite",
-        "Loss or gradient norm was NaN or infinite, so nothing of the step was kept. The event names the first "
-        "tensor that was bad, the step, the records and the line.",
+        "Loss or gradient norm was NaN or infinite, so nothing of the step was kept. The event names the "
+        "first tensor that was bad, the step, the records and the line.",
     ),
     Entry(
         "E-CKPT-001",
@@ -96,36 +101,37 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "E-CKPT-002",
         "a damaged checkpoint",
-        "A file of the checkpoint is missing, has another length, or its SHA-256 is not the one that was written "
-        "with it. `--resume latest` takes the newest one that is whole.",
+        "A file of the checkpoint is missing, has another length, or its SHA-256 is not the one that was "
+        "written with it. `--resume latest` takes the newest one that is whole.",
         "sexpgpu run file.sx --resume runs/x/checkpoints/step-00000500",
     ),
     Entry(
         "E-CKPT-003",
         "a checkpoint of another experiment",
-        "A resumed run equals one that never stopped only if the experiment is the same: sources, knob values, "
-        "version. The notes list what differs, old and new. `--allow-changed` goes on and records the changes.",
+        "A resumed run equals one that never stopped only if the experiment is the same: sources, knob "
+        "values, version. The notes list what differs, old and new. `--allow-changed` goes on and records "
+        "the changes.",
         "sexpgpu run file.sx --set lr=0.1 --resume latest",
     ),
     Entry(
         "E-CKPT-004",
         "a checkpoint with other tensors",
-        "Names, shapes and types of a checkpoint's tensors must be those of the experiment, all of them. The notes "
-        "list each that is missing, unknown or different.",
+        "Names, shapes and types of a checkpoint's tensors must be those of the experiment, all of them. "
+        "The notes list each that is missing, unknown or different.",
         "sexpgpu run file.sx --resume latest --allow-changed",
     ),
     Entry(
         "E-CKPT-005",
         "the last checkpoint could not be written",
-        "The run is over but its final state is not on the disk, most often because the disk is full. Earlier "
-        "checkpoints are as they were: make room and resume.",
+        "The run is over but its final state is not on the disk, most often because the disk is full. "
+        "Earlier checkpoints are as they were: make room and resume.",
         "sexpgpu run file.sx --out /full/disk",
     ),
     Entry(
         "E-CKPT-006",
         "weights that do not fit the model",
-        "`--init` needs a tensor for every parameter, by its path, of its shape; floats are converted. The notes "
-        "list everything that is missing, unknown or different.",
+        "`--init` needs a tensor for every parameter, by its path, of its shape; floats are converted. "
+        "The notes list everything that is missing, unknown or different.",
         "sexpgpu run file.sx --init weights.safetensors",
     ),
     Entry(
@@ -137,20 +143,20 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "W-CKPT-001",
         "a checkpoint could not be written",
-        "The disk is full or failed. Training goes on, earlier checkpoints are untouched, the next one is tried "
-        "when it is due.",
+        "The disk is full or failed. Training goes on, earlier checkpoints are untouched, the next one is "
+        "tried when it is due.",
     ),
     Entry(
         "W-CKPT-002",
         "a damaged checkpoint was passed over",
-        "The newest checkpoint is not whole, so the run goes on from an older one. The damaged one is kept under "
-        "`checkpoints/superseded`.",
+        "The newest checkpoint is not whole, so the run goes on from an older one. The damaged one is "
+        "kept under `checkpoints/superseded`.",
     ),
     Entry(
         "W-CKPT-003",
         "nothing to resume",
-        "`--resume latest` found no checkpoint and starts at step 0, so that one command can start and restart a "
-        "run.",
+        "`--resume latest` found no checkpoint and starts at step 0, so that one command can start and "
+        "restart a run.",
     ),
     Entry(
         "W-CKPT-004",
@@ -160,8 +166,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "W-CKPT-005",
         "events were lost",
-        "The event stream is shorter than the checkpoint remembers: lines before it are gone. The tensors are not "
-        "affected.",
+        "The event stream is shorter than the checkpoint remembers: lines before it are gone. The tensors "
+        "are not affected.",
     ),
     Entry(
         "E-IO-001",
