@@ -50,7 +50,11 @@ def _differentiate(func: Any, inputs: list[Input], outputs: list[Output], contex
     loss_type = type_of(loss)
     if loss_type.shape or not loss_type.is_float:
         raise error(
-            "E-SHAPE-020", "the loss is not a scalar", span_of(terminator.location), expected="f32[]", actual=str(loss_type)
+            "E-SHAPE-020",
+            "the loss is not a scalar",
+            span_of(terminator.location),
+            expected="f32[]",
+            actual=str(loss_type),
         )
     trained = [
         (given, argument)
@@ -60,13 +64,9 @@ def _differentiate(func: Any, inputs: list[Input], outputs: list[Output], contex
     builder = Builder(context, ir.InsertionPoint(terminator), terminator.location)
     cotangents = _sweep(builder, ops, loss, [argument for _, argument in trained])
     builder.location = terminator.location
-    grads = [
-        cotangents.get(argument) or builder.constant(0, given.type) for given, argument in trained
-    ]
+    grads = [cotangents.get(argument) or builder.constant(0, given.type) for given, argument in trained]
     returned = [*terminator.operands, *(g.value for g in grads)]
-    ir.Operation.create(
-        "func.return", operands=returned, loc=terminator.location, ip=ir.InsertionPoint(terminator)
-    )
+    ir.Operation.create("func.return", operands=returned, loc=terminator.location, ip=ir.InsertionPoint(terminator))
     terminator.erase()
     write_signature(func, inputs, outputs + [Output("grad", given.name, given.type) for given, _ in trained])
 

@@ -111,5 +111,7 @@ def _option(name: str, key: str, text: str, kind: type) -> Any:
     if kind is str and text:
         return text
     raise error(
-        "E-IR-011", f"`sx-{name}`: `{text}` is no value for `{key}`", expected=f"a value of type {kind.__name__}"
+        "E-IR-011",
+        f"`sx-{name}`: `{text}` is no value for `{key}`",
+        expected=f"a value of type {kind.__name__}",
     )

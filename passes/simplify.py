@@ -65,7 +65,7 @@ class Site:
     def splat(self, i: int) -> float | None:
         """The number that fills operand i, where it is a constant with one."""
         dense = self.known(i)
-        return float(dense.data) if dense is not None and dense.is_splat else None  # type: ignore[arg-type]
+        return float(dense.data) if dense is not None and dense.is_splat else None
 
     def maker(self, i: int, name: str) -> Site | None:
         """The operation that made operand i, if it is a `name`."""

@@ -27,22 +27,22 @@ def command(code: str | None, as_json: bool) -> int:
             for key, entry in sorted(ENTRIES.items()):
                 click.echo(f"{key:14} {entry.title}")
         return 0
-    entry = ENTRIES.get(code.upper())
-    if entry is None:
+    found = ENTRIES.get(code.upper())
+    if found is None:
         near = nearest(code.upper(), ENTRIES)
         raise click.UsageError(f"there is no code {code}." + (f" Did you mean {near}?" if near else ""))
     if as_json:
         report.print_json(
             {
                 "verb": "explain-code",
-                "code": entry.code,
-                "title": entry.title,
-                "explanation": entry.explanation,
-                "example": entry.example,
+                "code": found.code,
+                "title": found.title,
+                "explanation": found.explanation,
+                "example": found.example,
             }
         )
         return 0
-    click.echo(f"{entry.code}: {entry.title}\n\n{entry.explanation}")
-    if entry.example:
-        click.echo("\nFor example:\n\n" + "\n".join(f"    {line}" for line in entry.example.splitlines()))
+    click.echo(f"{found.code}: {found.title}\n\n{found.explanation}")
+    if found.example:
+        click.echo("\nFor example:\n\n" + "\n".join(f"    {line}" for line in found.example.splitlines()))
     return 0

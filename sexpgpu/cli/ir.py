@@ -38,9 +38,9 @@ def command(
     sexpgpu ir examples/moons.sx --stage traced --graph train
     """
     selected = report.selection(variant, sets, sweep, point)
-    from sexpgpu.driver.document import document_text, module_text
     from sexpgpu.driver.compile import compiling
-    from sexpgpu.lang.session import run_deep
+    from sexpgpu.driver.document import document_text, module_text
+    from sexpgpu.lang.deep import run_deep
 
     wants_module = as_mlir or stage is not None or graph is not None or locations
     if wants_module and as_json:

@@ -37,7 +37,9 @@ def command(
     """
     from sexpgpu.driver.opt import Options, optimize
 
-    options = Options(passes, upstream, split_input_file, verify_diagnostics, print_ir_after_all, print_locations, timing)
+    options = Options(
+        passes, upstream, split_input_file, verify_diagnostics, print_ir_after_all, print_locations, timing
+    )
     text = sys.stdin.read() if str(file) == "-" else _read(file)
     result = optimize(text, str(file), options)
     if result.log:

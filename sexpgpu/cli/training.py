@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sexpgpu.cli import report
-from sexpgpu.diag import Diagnostic
+from sexpgpu.diag import Diagnostic, to_json
 
 if TYPE_CHECKING:
     from sexpgpu.lang.selection import Selection
@@ -32,7 +32,7 @@ def train(
     from sexpgpu.dialects.context import open_context
     from sexpgpu.driver.compile import compile_in
     from sexpgpu.driver.engine import InterpreterEngine
-    from sexpgpu.lang.session import run_deep
+    from sexpgpu.lang.deep import run_deep
     from sexpgpu.runtime.run import RunOptions, run
 
     with open_context() as context:
@@ -83,7 +83,7 @@ def _document(file: Path, result: RunResult, sources: Any) -> dict[str, Any]:
         "step": result.step,
         "steps": result.steps,
         "metrics": result.metrics,
-        "diagnostics": [report.to_json(d, sources) for d in told],
+        "diagnostics": [to_json(d, sources) for d in told],
     }
 
 

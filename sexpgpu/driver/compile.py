@@ -136,9 +136,7 @@ def manifest_of(session: Session, path: Path) -> Manifest:
         digest = hashlib.sha256(text.encode()).hexdigest()
         sources.append((_portable(Path(name), base), digest))
     selected = session.selected
-    return Manifest(
-        path.name, tuple(sources), tuple(selected.knobs), selected.variant, selected.point, __version__
-    )
+    return Manifest(path.name, tuple(sources), tuple(selected.knobs), selected.variant, selected.point, __version__)
 
 
 def _portable(file: Path, base: Path) -> str:

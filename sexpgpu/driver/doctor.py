@@ -40,7 +40,12 @@ def _guarded(name: str, look: Callable[[], Finding]) -> Finding:
     try:
         return look()
     except Exception as fault:  # a broken installation fails in ways nobody listed; the report must go on
-        return Finding(name, "missing", f"{type(fault).__name__}: {fault}", "reinstall: pip install --force-reinstall sexpgpu")
+        return Finding(
+            name,
+            "missing",
+            f"{type(fault).__name__}: {fault}",
+            "reinstall: pip install --force-reinstall sexpgpu",
+        )
 
 
 def _python() -> Finding:
@@ -57,7 +62,11 @@ def _mlir() -> Finding:
 
     with open_context() as context:
         context.parse_module("module {}", "doctor")
-    return Finding("mlir", "ok", f"bindings {_version('xtc-mlir-python-bindings')}, dialect sx with {len(OPS)} operations")
+    return Finding(
+        "mlir",
+        "ok",
+        f"bindings {_version('xtc-mlir-python-bindings')}, dialect sx with {len(OPS)} operations",
+    )
 
 
 def _llvm() -> Finding:
@@ -80,7 +89,11 @@ def _numpy() -> Finding:
 
 
 def _cores() -> Finding:
-    return Finding("cores", "ok", str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()))
+    return Finding(
+        "cores",
+        "ok",
+        str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+    )
 
 
 def _memory() -> Finding:
@@ -102,7 +115,12 @@ def _folder() -> Finding:
         with tempfile.TemporaryDirectory(dir=here):
             pass
     except OSError as fault:
-        return Finding("run folder", "missing", f"cannot write here: {fault.strerror}", "change folder, or give --out DIR")
+        return Finding(
+            "run folder",
+            "missing",
+            f"cannot write here: {fault.strerror}",
+            "change folder, or give --out DIR",
+        )
     free = shutil.disk_usage(here).free
     if free < LOW_DISK:
         return Finding("run folder", "warn", f"{free / 2**30:.2f} GiB free", "checkpoints may not fit: give --out DIR")
@@ -117,7 +135,12 @@ def _settings() -> Finding:
     strange = knobs.unknown()
     if strange:
         name, meant = strange[0]
-        return Finding("environment", "warn", f"{name} is read by nothing", f"did you mean {meant}?" if meant else "unset it")
+        return Finding(
+            "environment",
+            "warn",
+            f"{name} is read by nothing",
+            f"did you mean {meant}?" if meant else "unset it",
+        )
     return Finding("environment", "ok", "no unknown SEXPGPU_ variable")
 
 

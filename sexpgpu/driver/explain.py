@@ -7,7 +7,18 @@ from typing import Any
 
 from sexpgpu import __version__
 from sexpgpu.dialects.locations import span_of
-from sexpgpu.dialects.opdef import Constant, Contract, Index, Move, OpDef, Pointwise, Random, Reduce, Row, Scan
+from sexpgpu.dialects.opdef import (
+    Constant,
+    Contract,
+    Index,
+    Move,
+    OpDef,
+    Pointwise,
+    Random,
+    Reduce,
+    Row,
+    Scan,
+)
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import op_name
 from sexpgpu.dialects.signature import type_of
@@ -51,7 +62,9 @@ def explain(done: Compilation) -> dict[str, Any]:
         "groups": _groups(experiment),
         "graphs": _graphs(done, experiment),
         "step": _step(done, experiment),
-        "passes": [{"pass": t.spec, "ms": round(t.ms, 3), "before": t.ops_before, "after": t.ops_after} for t in done.timings],
+        "passes": [
+            {"pass": t.spec, "ms": round(t.ms, 3), "before": t.ops_before, "after": t.ops_after} for t in done.timings
+        ],
         "device": None,
     }
 

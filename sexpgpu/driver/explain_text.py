@@ -106,10 +106,8 @@ def _graph(graph: dict[str, Any], precision: str) -> Iterator[str]:
 def _step(step: dict[str, Any]) -> Iterator[str]:
     yield "training step:"
     length = plural(step["steps"], "step") if step["steps"] else plural(step["epochs"], "epoch")
-    yield (
-        f"  records          {plural(step['microbatches'], 'microbatch') if step['microbatches'] == 1 else str(step['microbatches']) + ' microbatches'}"
-        f" of {step['batch']} = {step['records']} per step, {length}"
-    )
+    micro = "1 microbatch" if step["microbatches"] == 1 else f"{step['microbatches']} microbatches"
+    yield f"  records          {micro} of {step['batch']} = {step['records']} per step, {length}"
     for name, n in step["counters"].items():
         yield f"  counter {name:8} {n} per step (static)"
     for e in step["evaluations"]:

@@ -30,7 +30,8 @@ POOLED_BYTES = 16 * 1024
 class Instruction:
     """One operation: `run(*slots[ins])` gives the values of `outs`; slots in `dead` are not read again.
 
-    `released` are the owners of memory that nothing reads any more, `recycled` those of them that this function owns. `out` is the type of a
+    `released` are the owners of memory that nothing reads any more, `recycled` those of them that this function
+    owns. `out` is the type of a
     result that may be written into recycled memory; `in_place` the operand whose memory it may take over.
     """
 
@@ -77,10 +78,7 @@ class Program:
         with np.errstate(all="ignore"):
             for step in self.instructions:
                 ins = [slots[i] for i in step.ins]
-                if step.out is None:
-                    value = step.run(*ins)
-                else:
-                    value = step.run(*ins, out=_memory(step, slots, free))
+                value = step.run(*ins) if step.out is None else step.run(*ins, out=_memory(step, slots, free))
                 if step.rounds:
                     value = round_bf16(value)
                 if len(step.outs) == 1:
@@ -95,7 +93,6 @@ class Program:
                 for slot in step.dead:
                     slots[slot] = None
         return [np.array(slots[i]) if shared else slots[i] for i, shared in self.results]
-
 
     def peak_bytes(self) -> int:
         """The most memory that values made by the graph take at once: an upper bound, inputs and constants apart."""

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from sexpgpu.diag import error, nearest
 from sexpgpu.lang.builtin import show
-from sexpgpu.lang.forms import NIL, Cons, Symbol
+from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
 from sexpgpu.tensortype import DTYPES, DType
 
 
@@ -117,3 +117,22 @@ def choice(what: str, value: Any, role: str, choices: tuple[str, ...]) -> str:
         expected=" ".join(f":{c}" for c in choices),
         help=f":{near}" if near else None,
     )
+
+
+def options(what: str, plist: Any, known: tuple[str, ...]) -> dict[str, Any]:
+    """A plist as a dictionary; E-ARG-002 and E-ARG-003 as for keyword arguments."""
+    flat = items(what, plist, "the options")
+    if len(flat) % 2:
+        raise error("E-ARG-003", f"`{what}`: the options must come in pairs", actual=show(lisp_list(flat)))
+    found: dict[str, Any] = {}
+    for key, value in zip(flat[::2], flat[1::2], strict=True):
+        label = key.name if isinstance(key, Symbol) else show(key)
+        if label not in known:
+            near = nearest(label, known)
+            raise error(
+                "E-ARG-002",
+                f"`{what}` has no keyword :{label}; it has " + " ".join(f":{k}" for k in known),
+                help=f":{near}" if near else None,
+            )
+        found.setdefault(label, value)
+    return found

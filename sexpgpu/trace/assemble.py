@@ -14,8 +14,8 @@ from attrs import define, field
 from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.read import attrs_of, op_name
-from sexpgpu.experiment import Evaluation, Group, Loader, LoaderField, RunConfig, State, Update
 from sexpgpu.experiment import Buffer as BufferRecord
+from sexpgpu.experiment import Evaluation, Group, Loader, LoaderField, RunConfig, State, Update
 from sexpgpu.experiment import Parameter as ParameterRecord
 from sexpgpu.lang.session import Session
 from sexpgpu.tensortype import TensorType
@@ -51,9 +51,7 @@ SUMS = "train sums"
 """The name of the graph that gives a microbatch's step sums."""
 
 
-def assemble(
-    session: Session, declared: Declarations, context: Context, diagnostics: Diagnostics
-) -> Traced | None:
+def assemble(session: Session, declared: Declarations, context: Context, diagnostics: Diagnostics) -> Traced | None:
     """Trace everything the file declares; None when a part that all else needs is missing. Faults are reported."""
     contract = look_up(session, declared, diagnostics)
     if contract is None:
@@ -133,7 +131,10 @@ def _trace_group(traced: Traced, group: AssignedGroup) -> None:
         for parameter in members:
             for state in group.optimizer.states:
                 record = State(
-                    f"{parameter.path}/{state.name}", parameter.path or "", state.type(parameter), state.from_param
+                    f"{parameter.path}/{state.name}",
+                    parameter.path or "",
+                    state.type(parameter),
+                    state.from_param,
                 )
                 states.append(record)
         if group.optimizer.view is not None:

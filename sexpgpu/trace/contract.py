@@ -29,11 +29,23 @@ class Contract:
 
 
 _FORMS = {
-    "train-loader": ("E-RUN-001", "a loader", "(defloader train-loader (:batch 32 :order :shuffle) (x SOURCE))"),
-    "prepare": ("E-RUN-002", "a function", "(defun prepare (batch) (values (field batch 'x) (field batch 'y)))"),
+    "train-loader": (
+        "E-RUN-001",
+        "a loader",
+        "(defloader train-loader (:batch 32 :order :shuffle) (x SOURCE))",
+    ),
+    "prepare": (
+        "E-RUN-002",
+        "a function",
+        "(defun prepare (batch) (values (field batch 'x) (field batch 'y)))",
+    ),
     "model": ("E-RUN-003", "a model", "(def model (net))"),
     "objective": ("E-RUN-004", "a function", "(defun objective (output label) (cross-entropy output label))"),
-    "evaluate": ("E-RUN-005", "a function", "(defun evaluate (output label) (metric 'loss (cross-entropy output label)))"),
+    "evaluate": (
+        "E-RUN-005",
+        "a function",
+        "(defun evaluate (output label) (metric 'loss (cross-entropy output label)))",
+    ),
     "optimizer": ("E-RUN-006", "an optimizer", "(def optimizer (adamw :lr 1e-3))"),
     "defrun": ("E-RUN-007", "one defrun", "(defrun :steps 1000 :seed 1)"),
 }

@@ -224,7 +224,12 @@ class GraphTrace:
             given = graph.input("value", "value", TensorType((), self.float_type))
             result = as_tensor(one(as_function(function)(given)), "metric :then", like=given.type)
             if result.type != given.type:
-                raise error("E-SHAPE-020", "`:then` must give a scalar", expected=str(given.type), actual=str(result.type))
+                raise error(
+                    "E-SHAPE-020",
+                    "`:then` must give a scalar",
+                    expected=str(given.type),
+                    actual=str(result.type),
+                )
             graph.output("value", "value", result)
             graph.finish()
         return graph.name
@@ -239,7 +244,10 @@ class GraphTrace:
         """Close the function: its terminator, its type and its signature."""
         loc = self.context.location(None)
         ir.Operation.create(
-            "func.return", operands=[v.value for _, v in self.outputs], loc=loc, ip=ir.InsertionPoint(self.block)
+            "func.return",
+            operands=[v.value for _, v in self.outputs],
+            loc=loc,
+            ip=ir.InsertionPoint(self.block),
         )
         if self.rows is not None:
             i64 = ir.IntegerType.get_signless(64, context=self.context.mlir)

@@ -176,6 +176,3 @@ def _fitting(value: Any, param: Parameter, what: str) -> Tensor:
             notes=tensor.provenance(),
         )
     return tensor
-
-
-

@@ -137,7 +137,9 @@ class AssignedGroup:
     members: list[Parameter] = field(factory=list)
 
 
-def assign_groups(optimizer: Any, parameters: list[Parameter], report: Callable[[Diagnostic], None]) -> list[AssignedGroup]:
+def assign_groups(
+    optimizer: Any, parameters: list[Parameter], report: Callable[[Diagnostic], None]
+) -> list[AssignedGroup]:
     """Each trained parameter in exactly one group; two groups claiming one is E-OPT-002, an empty group W-OPT-001."""
     if isinstance(optimizer, Optimizer):
         optimizer = OptimizerGroups(optimizer, ())
@@ -165,7 +167,10 @@ def assign_groups(optimizer: Any, parameters: list[Parameter], report: Callable[
         if not group.members:
             report(
                 Diagnostic(
-                    "W-OPT-001", f"optimizer group `{group.name}` has no members", declared.span, severity="warning"
+                    "W-OPT-001",
+                    f"optimizer group `{group.name}` has no members",
+                    declared.span,
+                    severity="warning",
                 )
             )
     return [g for g in (*named, default) if g.members]

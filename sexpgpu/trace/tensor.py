@@ -105,7 +105,7 @@ def as_tensor(value: Any, what: str, *, like: TensorType | None = None) -> Tenso
 
 def number(graph: GraphTrace, value: Any, type: TensorType, what: str) -> Tensor:
     """A Lisp number as a constant of `type`; a fraction meeting an integer tensor is E-DTYPE-008."""
-    if not type.is_float and not (isinstance(value, int) or float(value).is_integer() and type.dtype == "bool"):
+    if not type.is_float and not (isinstance(value, int) or (float(value).is_integer() and type.dtype == "bool")):
         raise error(
             "E-DTYPE-008",
             f"`{what}`: the float {float(value)!r} meets a tensor of {type.dtype}",
@@ -164,7 +164,7 @@ def broadcast_shape(what: str, *operands: Tensor) -> tuple[int, ...]:
             if result[i] != 1:
                 raise error(
                     "E-SHAPE-001",
-                    f"`{what}`: the shapes do not broadcast: axis {i - rank} is {result[i]} in one and {size} in another",
+                    f"`{what}`: the shapes do not broadcast: axis {i - rank} is {result[i]} in one, {size} in another",
                     expected="equal sizes, or 1, on every axis counted from the right",
                     actual=" and ".join(str(t.type) for t in operands),
                     notes=[note for t in operands for note in t.provenance()],

@@ -37,7 +37,21 @@ def run_both(inputs: list[TensorType], build: Any) -> tuple[Program, list[Any], 
     return program, arrays, got, wanted
 
 
-STEPS = ("neg", "exp", "tanh", "add", "mul", "sub", "transpose", "reshape", "broadcast", "sum", "slice", "where", "matmul")
+STEPS = (
+    "neg",
+    "exp",
+    "tanh",
+    "add",
+    "mul",
+    "sub",
+    "transpose",
+    "reshape",
+    "broadcast",
+    "sum",
+    "slice",
+    "where",
+    "matmul",
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -85,7 +99,9 @@ def test_reuse_of_memory_never_changes_a_value(steps: list[tuple[str, int, int]]
 
 def test_results_can_be_changed_without_harm() -> None:
     kind = TensorType(BIG, "f32")
-    program, arrays, got, _ = run_both([kind], lambda b, v: [v[0], b("transpose", v[0], perm=(1, 0)), b.constant(2.0, kind)])
+    program, arrays, got, _ = run_both(
+        [kind], lambda b, v: [v[0], b("transpose", v[0], perm=(1, 0)), b.constant(2.0, kind)]
+    )
     for result in got:
         result += 1
     np.testing.assert_array_equal(program(arrays)[2], np.full(BIG, 2, np.float32))

@@ -24,7 +24,21 @@ from sexpgpu.tensortype import TensorType
 from tests.building import function, naive
 
 SHAPE = (3, 4)
-SMOOTH = ("neg", "tanh", "sigmoid", "erf", "sin", "add", "mul", "sub", "softmax", "gelu", "matmul", "mean", "constant")
+SMOOTH = (
+    "neg",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "sin",
+    "add",
+    "mul",
+    "sub",
+    "softmax",
+    "gelu",
+    "matmul",
+    "mean",
+    "constant",
+)
 
 
 def build_smooth(b: Builder, values: list[Val], steps: list[tuple[str, int, int]]) -> Val:
@@ -52,14 +66,14 @@ def build_smooth(b: Builder, values: list[Val], steps: list[tuple[str, int, int]
     return b("sum", pool[-1], axes=(0, 1), keepdims=False)
 
 
-PROGRAMS = st.lists(
-    st.tuples(st.sampled_from(SMOOTH), st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=12
-)
+PROGRAMS = st.lists(st.tuples(st.sampled_from(SMOOTH), st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=12)
 
 
 @settings(max_examples=60, deadline=None)
 @given(PROGRAMS)
-def test_simplify_keeps_every_bit_and_autodiff_agrees_with_differences(steps: list[tuple[str, int, int]]) -> None:
+def test_simplify_keeps_every_bit_and_autodiff_agrees_with_differences(
+    steps: list[tuple[str, int, int]],
+) -> None:
     kind = TensorType(SHAPE, "f64")
     rng = np.random.default_rng(len(steps))
     arrays: list[Any] = [rng.normal(size=SHAPE) for _ in range(2)]
@@ -89,9 +103,7 @@ def test_simplify_keeps_every_bit_and_autodiff_agrees_with_differences(steps: li
 def test_simplify_reaches_its_fixed_point() -> None:
     kind = TensorType(SHAPE, "f64")
     with open_context() as context:
-        module = function(
-            context, [kind, kind], lambda b, v: [build_smooth(b, v, [(name, 0, 1) for name in SMOOTH])]
-        )
+        module = function(context, [kind, kind], lambda b, v: [build_smooth(b, v, [(name, 0, 1) for name in SMOOTH])])
         Simplify().run(module, context)
         once = count_ops(module)
         Simplify().run(module, context)

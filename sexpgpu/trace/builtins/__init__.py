@@ -1,7 +1,18 @@
 """The tensor functions of the language, one library a chapter of the documentation."""
 
 from sexpgpu.lang.builtin import Library
-from sexpgpu.trace.builtins import create, declare, elementwise, index, learn, movement, observe, product, reduction
+from sexpgpu.trace.builtins import (
+    create,
+    declare,
+    elementwise,
+    index,
+    learn,
+    movement,
+    observe,
+    product,
+    reduction,
+    sources,
+)
 
 LIBRARIES: tuple[Library, ...] = (
     create.library,
@@ -12,5 +23,6 @@ LIBRARIES: tuple[Library, ...] = (
     index.library,
     observe.library,
     learn.library,
+    sources.library,
     declare.library,
 )

@@ -56,7 +56,11 @@ def full(shape: Any, value: Any, *, dtype: Any = NIL) -> Tensor:
 def arange(start: Any, stop: Any = NIL, step: Any = 1) -> Tensor:
     """i32 numbers start, start + step, ... before stop; one argument counts from 0 to it."""
     low, high = (0, start) if stop is NIL else (start, stop)
-    first, last, by = integer("arange", low, "start"), integer("arange", high, "stop"), integer("arange", step, "step")
+    first, last, by = (
+        integer("arange", low, "start"),
+        integer("arange", high, "stop"),
+        integer("arange", step, "step"),
+    )
     if by == 0:
         raise error("E-VALUE-012", "`arange`: the step cannot be 0")
     count = max(0, math.ceil((last - first) / by))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 from sexpgpu.diag import error
@@ -11,7 +12,17 @@ from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.arguments import choice, dtype
-from sexpgpu.trace.tensor import GENERIC, Tensor, as_tensor, broadcast_shape, broadcast_to, float_tensor, number, pointwise, tensors
+from sexpgpu.trace.tensor import (
+    GENERIC,
+    Tensor,
+    as_tensor,
+    broadcast_shape,
+    broadcast_to,
+    float_tensor,
+    number,
+    pointwise,
+    tensors,
+)
 
 library = Library("elementwise")
 
@@ -31,7 +42,7 @@ def _compare(op: str, name: str) -> Callable[..., Tensor]:
     """`(name a b c)`: a op b and b op c."""
 
     def rule(*args: Any) -> Tensor:
-        pairs = [pointwise(op, name, x, y) for x, y in zip(args, args[1:], strict=False)]
+        pairs = [pointwise(op, name, x, y) for x, y in pairwise(args)]
         return reduce(lambda p, q: pointwise("logical_and", name, p, q), pairs)
 
     return rule

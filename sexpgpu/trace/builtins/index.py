@@ -44,8 +44,11 @@ def gather(x: Any, indices: Any, *, axis: Any = 0) -> Tensor:
         size = tensor.type.shape[at]
         if not -size <= indices < size:
             raise error(
-                "E-VALUE-101", f"`gather`: index {indices} is outside axis {at}", expected=f"{-size} to {size - 1}",
-                actual=str(tensor.type), notes=tensor.provenance(),
+                "E-VALUE-101",
+                f"`gather`: index {indices} is outside axis {at}",
+                expected=f"{-size} to {size - 1}",
+                actual=str(tensor.type),
+                notes=tensor.provenance(),
             )
         row = slice_(tensor, at, indices % size, indices % size + 1)
         return reshape_to(row, tensor.type.shape[:at] + tensor.type.shape[at + 1 :])
@@ -99,9 +102,7 @@ def causal_mask(n: Any) -> Tensor:
     """bool [n, n]: true where the column is not after the row."""
     size = integer("causal-mask", n, "the size")
     graph = current_graph("causal-mask")
-    return pointwise(
-        "ge", "causal-mask", positions(graph, (size, size), 0), positions(graph, (size, size), 1)
-    )
+    return pointwise("ge", "causal-mask", positions(graph, (size, size), 0), positions(graph, (size, size), 1))
 
 
 def _triangle(what: str, x: Any, k: Any, op: str) -> Tensor:
@@ -109,9 +110,7 @@ def _triangle(what: str, x: Any, k: Any, op: str) -> Tensor:
     if tensor.type.rank < 2:
         raise error("E-SHAPE-021", f"`{what}` needs a matrix", expected="rank 2 or more", actual=str(tensor.type))
     rows, columns = tensor.type.shape[-2:]
-    shifted = pointwise(
-        "add", what, positions(tensor.graph, (rows, columns), 0), integer(what, k, "the diagonal")
-    )
+    shifted = pointwise("add", what, positions(tensor.graph, (rows, columns), 0), integer(what, k, "the diagonal"))
     keep = pointwise(op, what, shifted, positions(tensor.graph, (rows, columns), 1))
     zero = tensor.graph.constant(0, TensorType((), tensor.type.dtype))
     shape = tensor.type.shape

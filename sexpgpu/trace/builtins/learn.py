@@ -52,7 +52,9 @@ def param(
     """Declare a parameter; E-PARAM-001 without an `:init`."""
     if init is NIL:
         raise error(
-            "E-PARAM-001", f"parameter `{name('defparam', key)}` has no initializer", help=":init (normal 0.02)"
+            "E-PARAM-001",
+            f"parameter `{name('defparam', key)}` has no initializer",
+            help=":init (normal 0.02)",
         )
     declared = Parameter(
         name("defparam", key),
@@ -114,7 +116,9 @@ def call(child: Any, arguments: Any) -> Any:
     if not isinstance(child, Model):
         what = "a list of models" if isinstance(child, Cons) else show(child)
         raise error(
-            "E-PARAM-006", f"this child is {what}, not one model", help="(dolist (b blocks) (setq x (funcall b x)))"
+            "E-PARAM-006",
+            f"this child is {what}, not one model",
+            help="(dolist (b blocks) (setq x (funcall b x)))",
         )
     return child.lisp_call(*items("funcall", arguments, "the arguments"))
 
@@ -136,7 +140,9 @@ def part(root: Any, key: Any) -> Any:
     wanted = name("part", key)
     if wanted not in root.children:
         raise error(
-            "E-PARAM-007", f"model `{root.kind}` has no part `{wanted}`", expected="one of " + " ".join(root.children)
+            "E-PARAM-007",
+            f"model `{root.kind}` has no part `{wanted}`",
+            expected="one of " + " ".join(root.children),
         )
     child = root.children[wanted]
     return lisp_list(child) if isinstance(child, list) else child
@@ -157,9 +163,7 @@ def set_buffer(target: Any, value: Any) -> Any:
     if not isinstance(target, Buffer):
         raise error("E-TYPE-013", "`set-buffer` needs a buffer", actual=show(target))
     if not graph.training:
-        raise error(
-            "E-FLOW-005", "`set-buffer` is for the train graph", help="(when (training-p) (set-buffer b x))"
-        )
+        raise error("E-FLOW-005", "`set-buffer` is for the train graph", help="(when (training-p) (set-buffer b x))")
     tensor = as_tensor(value, "set-buffer", like=target.type)
     if tensor.type != target.type:
         raise error(
@@ -261,7 +265,9 @@ def set_state(key: Any, value: Any) -> Any:
     label = name("set-state", key)
     if label not in update.states:
         raise error(
-            "E-OPT-006", f"there is no state `{label}`", expected="one of " + (" ".join(update.states) or "none")
+            "E-OPT-006",
+            f"there is no state `{label}`",
+            expected="one of " + (" ".join(update.states) or "none"),
         )
     wanted = update.states[label].type
     tensor = as_tensor(value, "set-state", like=wanted)
@@ -277,5 +283,3 @@ def set_state(key: Any, value: Any) -> Any:
         )
     update.set[label] = tensor
     return tensor
-
-

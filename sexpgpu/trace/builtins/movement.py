@@ -10,8 +10,8 @@ from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL, lisp_list
 from sexpgpu.tensortype import TensorType
-from sexpgpu.trace.arguments import axis as one_axis
 from sexpgpu.trace.arguments import axes, integer, integers, items, real
+from sexpgpu.trace.arguments import axis as one_axis
 from sexpgpu.trace.arguments import shape as shape_argument
 from sexpgpu.trace.tensor import GENERIC, Tensor, as_tensor, broadcast_to, tensors
 
@@ -51,7 +51,10 @@ def transpose(x: Any, permutation: Any = NIL) -> Tensor:
     if permutation is NIL:
         if rank < 2:
             raise error(
-                "E-SHAPE-021", "`transpose` swaps the last two axes", expected="rank 2 or more", actual=str(tensor.type),
+                "E-SHAPE-021",
+                "`transpose` swaps the last two axes",
+                expected="rank 2 or more",
+                actual=str(tensor.type),
                 notes=tensor.provenance(),
             )
         order = (*range(rank - 2), rank - 1, rank - 2)
@@ -81,7 +84,10 @@ def squeeze(x: Any, axis: Any) -> Tensor:
     shape = tensor.type.shape
     if shape[at] != 1:
         raise error(
-            "E-SHAPE-022", f"`squeeze`: axis {at} is not 1", expected="size 1", actual=str(tensor.type),
+            "E-SHAPE-022",
+            f"`squeeze`: axis {at} is not 1",
+            expected="size 1",
+            actual=str(tensor.type),
             notes=tensor.provenance(),
         )
     return reshape_to(tensor, shape[:at] + shape[at + 1 :])
@@ -173,7 +179,9 @@ def pad(x: Any, widths: Any, *, value: Any = 0) -> Tensor:
             actual=f"{len(pairs)} for rank {tensor.type.rank}",
         )
     filler = real("pad", value, ":value")
-    return tensor.graph.emit("pad", tensor, low=tuple(p[0] for p in pairs), high=tuple(p[1] for p in pairs), value=filler)
+    return tensor.graph.emit(
+        "pad", tensor, low=tuple(p[0] for p in pairs), high=tuple(p[1] for p in pairs), value=filler
+    )
 
 
 @library.builtin("flip", "(x axis)")

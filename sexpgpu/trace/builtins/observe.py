@@ -58,7 +58,7 @@ def counter(name: Any, n: Any) -> Any:
 
 @library.builtin("metric", "(name value &key reduce weight then)")
 def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then: Any = NIL) -> Any:
-    """Report a scalar: `:reduce` mean (weighted by records, or by `:weight`), sum, max or last; `:then` maps the result.
+    """Report a scalar: `:reduce` mean (weighted by records, or by `:weight`), sum, max or last; `:then` maps it.
 
     A masked mean brings its own weight, so that its average over a pass is exact. E-SHAPE-020 for no scalar.
     """

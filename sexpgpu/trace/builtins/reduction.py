@@ -52,7 +52,12 @@ def var(x: Any, *, axis: Any = NIL, keepdims: Any = NIL, ddof: Any = 0) -> Tenso
     if count <= 0:
         raise error("E-VALUE-011", "`var` of too few elements", actual=str(tensor.type), notes=tensor.provenance())
     center = pointwise("sub", "var", tensor, mean(tensor, axis=axis, keepdims=True))
-    return pointwise("div", "var", reduce_axes("sum", "var", pointwise("square", "var", center), axis, keepdims), float(count))
+    return pointwise(
+        "div",
+        "var",
+        reduce_axes("sum", "var", pointwise("square", "var", center), axis, keepdims),
+        float(count),
+    )
 
 
 def _plain(name: str, op: str, doc: str) -> None:

@@ -1,0 +1,192 @@
+"""Data sources: the functions that name files, and those that work on another source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from sexpgpu.data import facts
+from sexpgpu.data.source import (
+    NORMALIZE_KINDS,
+    Chars,
+    Contexts,
+    Csv,
+    Declared,
+    Idx,
+    Leaf,
+    Lines,
+    Normalize,
+    Npy,
+    Npz,
+    Records,
+    Scale,
+    Source,
+    Take,
+    Window,
+)
+from sexpgpu.diag import error
+from sexpgpu.lang.builtin import Library, show
+from sexpgpu.lang.forms import NIL, Symbol, lisp_list
+from sexpgpu.lang.session import current_span
+from sexpgpu.tensortype import DTYPES
+from sexpgpu.trace import arguments
+from sexpgpu.trace.declarations import IndexFile, SourceValue, declarations
+
+library = Library("sources")
+
+FACTS = ("shape", "dtype", "count", "vocab", "from", "to")
+_FACTS = " ".join(FACTS)
+
+
+def located(what: str, value: Any) -> str:
+    """The absolute path that a string of the file being evaluated means."""
+    if not isinstance(value, str):
+        raise error("E-ARG-010", f"`{what}`: the path must be a string", actual=show(value))
+    return declarations().located(value, current_span())
+
+
+def source_argument(what: str, value: Any) -> Source:
+    """A source (E-TYPE-014 for anything else)."""
+    if isinstance(value, SourceValue):
+        return value.source
+    raise error("E-TYPE-014", f"`{what}` needs a source", actual=show(value), help='(chars "data/text.txt")')
+
+
+def _cut(what: str, value: Any) -> int | float | None:
+    return None if value is NIL else value if type(value) is int else arguments.real(what, value, "a cut")
+
+
+def _leaf(what: str, source: Leaf, given: dict[str, Any]) -> SourceValue:
+    """A source that reads a file, with what the call declares of it and where it cuts it."""
+    known = {key: value for key, value in given.items() if value is not NIL}
+    declared = Declared(
+        arguments.shape(what, known["shape"]) if "shape" in known else None,
+        arguments.dtype(what, known["dtype"], DTYPES[0]) if "dtype" in known else None,
+        arguments.integer(what, known["count"], ":count") if "count" in known else None,
+        arguments.integer(what, known["vocab"], ":vocab") if "vocab" in known else None,
+    )
+    from_, to = _cut(what, known.get("from_", NIL)), _cut(what, known.get("to", NIL))
+    return SourceValue(evolve(source, declared=declared, from_=from_, to=to), current_span())
+
+
+@library.builtin("chars", f"(path &key {_FACTS})")
+def chars(path: Any, **given: Any) -> SourceValue:
+    """A text, one record a character: i32 ids in the order of the sorted characters."""
+    return _leaf("chars", Chars(located("chars", path)), given)
+
+
+@library.builtin("lines", f"(path &key pad bos {_FACTS})")
+def lines(path: Any, *, pad: Any = NIL, bos: Any = NIL, **given: Any) -> SourceValue:
+    """A text, one record a line: i32[pad] ids, filled with -1; `:bos t` frames each line with one id more."""
+    length = None if pad is NIL else arguments.integer("lines", pad, ":pad")
+    return _leaf("lines", Lines(located("lines", path), length, arguments.flag(bos)), given)
+
+
+@library.builtin("npy", f"(path &key {_FACTS})")
+def npy(path: Any, **given: Any) -> SourceValue:
+    """A NumPy array file; its first axis counts records."""
+    return _leaf("npy", Npy(located("npy", path)), given)
+
+
+@library.builtin("npz", f"(path key &key {_FACTS})")
+def npz(path: Any, key: Any, **given: Any) -> SourceValue:
+    """One array of a NumPy archive; its first axis counts records."""
+    return _leaf("npz", Npz(located("npz", path), arguments.name("npz", key)), given)
+
+
+@library.builtin("idx", f"(path &key {_FACTS})")
+def idx(path: Any, **given: Any) -> SourceValue:
+    """An IDX file, the format of MNIST; its first axis counts records."""
+    return _leaf("idx", Idx(located("idx", path)), given)
+
+
+@library.builtin("csv", "(path &rest columns)")
+def csv(path: Any, *columns: Any) -> SourceValue:
+    """Numbers from a table: columns by header name or place (from the end when negative); none means all.
+
+    Facts, cuts and `:skip` (lines before the table) follow the columns by keyword.
+    """
+    plain: list[Any] = []
+    rest = list(columns)
+    while rest and not (isinstance(rest[0], Symbol) and rest[0].keyword):
+        column = rest.pop(0)
+        plain.append(column if isinstance(column, int) else arguments.name("csv", column))
+    given = arguments.options("csv", lisp_list(rest), (*FACTS, "skip"))
+    skip = arguments.integer("csv", given.pop("skip", 0), ":skip")
+    given = {"from_" if key == "from" else key: value for key, value in given.items()}
+    return _leaf("csv", Csv(located("csv", path), tuple(plain), skip), given)
+
+
+def _combined(what: str, source: Source, from_: Any, to: Any) -> SourceValue:
+    return SourceValue(evolve(source, from_=_cut(what, from_), to=_cut(what, to)), current_span())
+
+
+@library.builtin("window", "(source n &key stride from to)")
+def window(source: Any, n: Any, *, stride: Any = 1, from_: Any = NIL, to: Any = NIL) -> SourceValue:
+    """n consecutive items as one record, every `:stride` items; cuts are taken of the items first."""
+    made = Window(
+        source_argument("window", source),
+        arguments.integer("window", n, "the length"),
+        arguments.integer("window", stride, ":stride"),
+    )
+    return _combined("window", made, from_, to)
+
+
+@library.builtin("contexts", "(source n &key from to)")
+def contexts(source: Any, n: Any, *, from_: Any = NIL, to: Any = NIL) -> SourceValue:
+    """One record for each position of each line: the n ids before it, and it."""
+    made = Contexts(source_argument("contexts", source), arguments.integer("contexts", n, "the length"))
+    return _combined("contexts", made, from_, to)
+
+
+@library.builtin("records", "(source &key from to)")
+def records(source: Any, *, from_: Any = NIL, to: Any = NIL) -> SourceValue:
+    """The records of a source between two cuts: an integer counts records, a float is floor(n f)."""
+    return _combined("records", Records(source_argument("records", source)), from_, to)
+
+
+@library.builtin("take", "(source n)")
+def take(source: Any, n: Any) -> SourceValue:
+    """The first n records."""
+    return SourceValue(Take(source_argument("take", source), arguments.integer("take", n, "the count")), current_span())
+
+
+@library.builtin("scale", "(source factor &key dtype)")
+def scale(source: Any, factor: Any, *, dtype: Any = NIL) -> SourceValue:
+    """Every element times a factor, as floats."""
+    made = Scale(
+        source_argument("scale", source), arguments.real("scale", factor, "the factor"), _float("scale", dtype)
+    )
+    return SourceValue(made, current_span())
+
+
+@library.builtin("normalize", "(source &optional kind &key fit dtype)")
+def normalize(source: Any, kind: Any = "minmax", *, fit: Any = NIL, dtype: Any = NIL) -> SourceValue:
+    """Every element position mapped to [0, 1] (:minmax) or to mean 0 and deviation 1 (:zscore), by its records."""
+    how: Any = arguments.choice("normalize", kind, "the kind", NORMALIZE_KINDS)
+    fitted = None if fit is NIL else source_argument("normalize", fit)
+    made = Normalize(source_argument("normalize", source), how, fitted, _float("normalize", dtype))
+    return SourceValue(made, current_span())
+
+
+def _float(what: str, dtype: Any) -> Any:
+    return None if dtype is NIL else arguments.dtype(what, dtype, DTYPES[0])
+
+
+@library.builtin("vocab-size", "(source)")
+def vocab_size(source: Any) -> int:
+    """How many ids a text source uses, a BOS among them."""
+    return facts.vocabulary_size(source_argument("vocab-size", source), declarations().base)
+
+
+@library.builtin("record-count", "(source)")
+def record_count(source: Any) -> int:
+    """How many records a source has."""
+    return facts.record_count(source_argument("record-count", source), declarations().base)
+
+
+@library.builtin("index-file", "(path &key wrap)")
+def index_file(path: Any, *, wrap: Any = NIL) -> IndexFile:
+    """An order read from a file: absolute record starts, one row a batch, -1 pads a short row."""
+    return IndexFile(located("index-file", path), wrap is not NIL)
