@@ -164,11 +164,11 @@ def _selectable(loop: Loop, it: Symbol | None) -> list[Any]:
 def _unknown(loop: Loop) -> SxError:
     clauses = loop.clauses
     if clauses.position >= len(clauses.forms):
-        return error("E-MACRO-004", "loop: a clause is missing at its end")
+        return error("E-MACRO-010", "loop: a clause is missing at its end")
     found, word = clauses.forms[clauses.position], clauses.word()
     near = nearest(word, _WORDS) if word else None
     hint = f"did you mean `{near}`?" if near else "write `do` before a form that is only run"
-    return error("E-MACRO-004", f"loop: a clause cannot begin with {brief(found)}", help=hint)
+    return error("E-MACRO-010", f"loop: a clause cannot begin with {brief(found)}", help=hint)
 
 
 def _form_or_it(loop: Loop, word: str, it: Symbol | None) -> Any:
@@ -219,7 +219,7 @@ def _accumulate(loop: Loop, word: str, it: Symbol | None) -> Any:
     if clauses.accept("into"):
         target = clauses.form("into")
         if not isinstance(target, Symbol) or target is NIL:
-            raise error("E-MACRO-004", f"loop: `into` needs a variable, got {brief(target)}")
+            raise error("E-MACRO-010", f"loop: `into` needs a variable, got {brief(target)}")
     if clauses.accept("of-type"):
         clauses.form("of-type")
     elif clauses.word() in ("fixnum", "float"):
@@ -242,7 +242,7 @@ def _accumulation(loop: Loop, target: Any, family: str, word: str) -> Accumulati
         if known.family != family:
             where = "without `into`" if target is None else f"into {brief(target)}"
             raise error(
-                "E-MACRO-004",
+                "E-MACRO-010",
                 f"loop: `{word}` {where} cannot be mixed with what else goes there",
                 help="give each its own variable with `into`",
             )
@@ -258,7 +258,7 @@ def _accumulation(loop: Loop, target: Any, family: str, word: str) -> Accumulati
     loop.accumulations[target] = made
     if target is None:
         if loop.result is not NIL:
-            raise error("E-MACRO-004", f"loop: `{word}` and always or never cannot both give the result")
+            raise error("E-MACRO-010", f"loop: `{word}` and always or never cannot both give the result")
         loop.result = variable
     return made
 

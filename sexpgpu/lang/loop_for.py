@@ -56,7 +56,7 @@ class Clauses:
 
     def form(self, after: str) -> Any:
         if self.position >= len(self.forms):
-            raise error("E-MACRO-004", f"loop: `{after}` has no form after it: the clause ends too early")
+            raise error("E-MACRO-010", f"loop: `{after}` has no form after it: the clause ends too early")
         self.position += 1
         return self.forms[self.position - 1]
 
@@ -69,14 +69,14 @@ class Clauses:
             got = (
                 f"got {brief(self.forms[start])}" if start < len(self.forms) else "found the end of the loop"
             )
-            raise error("E-MACRO-004", f"loop: `{after}` needs a form in parentheses, {got}")
+            raise error("E-MACRO-010", f"loop: `{after}` needs a form in parentheses, {got}")
         return self.forms[start : self.position]
 
     def pattern(self, after: str) -> tuple[Any, str | None]:
         """A variable or a destructuring tree, and the name of its type if it has one."""
         pattern = self.form(after)
         if not isinstance(pattern, Symbol | Cons) or (isinstance(pattern, Symbol) and pattern.keyword):
-            raise error("E-MACRO-004", f"loop: `{after}` needs a variable, got {brief(pattern)}")
+            raise error("E-MACRO-010", f"loop: `{after}` needs a variable, got {brief(pattern)}")
         if self.accept("of-type"):
             kind = self.form("of-type")
             return pattern, kind.name if isinstance(kind, Symbol) else None
@@ -118,7 +118,7 @@ def pattern_variables(pattern: Any) -> list[Symbol]:
             pending += (item.cdr, item.car)
         elif item is not NIL:
             if not isinstance(item, Symbol) or item.keyword:
-                raise error("E-MACRO-004", f"loop: {brief(item)} cannot stand for a variable here")
+                raise error("E-MACRO-010", f"loop: {brief(item)} cannot stand for a variable here")
             found.append(item)
     return found
 
@@ -288,7 +288,7 @@ def _unknown_word(clauses: Clauses, pattern: Any) -> Exception:
     near = nearest(found, words) if found else None
     got = brief(clauses.forms[clauses.position]) if clauses.position < len(clauses.forms) else "the end"
     return error(
-        "E-MACRO-004",
+        "E-MACRO-010",
         f"loop: after `for {brief(pattern)}` comes in, on, across, =, being, from, to or below, got {got}",
         help=f"write `{near}`" if near else None,
     )
@@ -321,10 +321,10 @@ def _over_table(clauses: Clauses, pattern: Any, unset: list[Setting], variables:
     what = clauses.accept("hash-key", "hash-keys", "hash-value", "hash-values")
     if what is None:
         raise error(
-            "E-MACRO-004", "loop: `being` is followed by the hash-keys or the hash-values of a hash table"
+            "E-MACRO-010", "loop: `being` is followed by the hash-keys or the hash-values of a hash table"
         )
     if not clauses.accept("of", "in"):
-        raise error("E-MACRO-004", f"loop: `{what}` is followed by `of` and a hash table")
+        raise error("E-MACRO-010", f"loop: `{what}` is followed by `of` and a hash table")
     pairs, pair = Symbol("pairs"), Symbol("pair")
     bindings = [*unset, (pairs, call("%loop-pairs", clauses.form("of"))), (pair, NIL)]
     parts = ("car", "cdr") if what.startswith("hash-key") else ("cdr", "car")
@@ -333,7 +333,7 @@ def _over_table(clauses: Clauses, pattern: Any, unset: list[Setting], variables:
         using = clauses.form("using")
         if not (isinstance(using, Cons) and isinstance(using.cdr, Cons)):
             raise error(
-                "E-MACRO-004", f"loop: `using` needs (hash-key k) or (hash-value v), got {brief(using)}"
+                "E-MACRO-010", f"loop: `using` needs (hash-key k) or (hash-value v), got {brief(using)}"
             )
         other = using.cdr.car
         bindings.append((other, NIL))
@@ -351,7 +351,7 @@ def _over_table(clauses: Clauses, pattern: Any, unset: list[Setting], variables:
 
 def _arithmetic(clauses: Clauses, pattern: Any) -> Stepper:
     if not isinstance(pattern, Symbol):
-        raise error("E-MACRO-004", f"loop: `for … from` needs one variable, got {brief(pattern)}")
+        raise error("E-MACRO-010", f"loop: `for … from` needs one variable, got {brief(pattern)}")
     variable = Symbol("counter") if pattern is NIL else pattern
     bindings: list[Setting] = []
     start: Any = 0
@@ -375,7 +375,7 @@ def _arithmetic(clauses: Clauses, pattern: Any) -> Stepper:
             down = down or word in ("downto", "above")
     if down and not has_start:
         raise error(
-            "E-MACRO-004", "loop: counting down needs a start", help="write `from n` before the limit"
+            "E-MACRO-010", "loop: counting down needs a start", help="write `from n` before the limit"
         )
     if comparison == ">" and down:
         comparison = "<"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sexpgpu.diag import Diagnostic, Diagnostics
-from sexpgpu.lang.deep import run_deep
+from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.forms import Source, all_values
 from sexpgpu.lang.library import standard_libraries
 from sexpgpu.lang.printer import print_form

@@ -1,16 +1,14 @@
 """Every code a user can meet, with its long form; one module a part of the product.
 
-`ENTRIES` maps a code to its entry. Families and who raises them: the language (`language`), tensors, models
+`ENTRIES` maps a code to its entry. Families and who raises them: the language (`language`, its library: `library`), tensors, models
 and optimizers (`graphs`), data, runs and checkpoints (`run`), the compiler itself (`compiler`).
 """
 
-from sexpgpu.diag.catalogue import compiler, graphs, language, run
+from sexpgpu.diag.catalogue import compiler, graphs, language, library, run
 from sexpgpu.diag.catalogue.entry import Entry
 
 ENTRIES: dict[str, Entry] = {
-    entry.code: entry
-    for module in (language, graphs, run, compiler)
-    for entry in module.ENTRIES
+    entry.code: entry for module in (language, library, graphs, run, compiler) for entry in module.ENTRIES
 }
 
 __all__ = ["ENTRIES", "Entry"]
