@@ -40,3 +40,20 @@ def deliver(result: Array, out: Array | None) -> Array:
         return result
     np.copyto(out, result)
     return out
+
+
+_WORDS = {4: np.int32, 8: np.int64}
+_FEW = 4096  # up to here `numpy.where` costs less than the extra calls
+
+
+def select(condition: Array, x: Array, y: Array, out: Array | None = None) -> Array:
+    """`numpy.where`, several times faster where the condition is irregular: NumPy branches on every element."""
+    word = _WORDS.get(x.itemsize)
+    if word is None or condition.size <= _FEW:
+        return deliver(np.asarray(np.where(condition, x, y)), out)
+    chosen = condition.view(np.int8).astype(word)
+    np.negative(chosen, out=chosen)  # all ones where the condition holds
+    other = y.view(word)
+    chosen &= np.bitwise_xor(x.view(word), other)
+    chosen ^= other
+    return deliver(chosen.view(x.dtype), out)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sexpgpu.dialects.arrays import plain, ufunc
+from sexpgpu.dialects.arrays import plain, select, ufunc
 from sexpgpu.dialects.erf import erf
 from sexpgpu.dialects.opdef import Array, Attr, Move, OpDef, Pointwise, Sample, numpy_dtype, sample
 from sexpgpu.dialects.rules import ANY, BOOL, NUMBERS, elementwise, require_dtype, require_same, with_dtype
@@ -196,11 +196,14 @@ OTHERS = (
         kind=Pointwise("select"),
         operands=("condition", "x", "y"),
         infer=_where_infer,
-        numpy=plain(np.where),
+        numpy=select,
         vjp=_where_vjp,
         samples=(
             sample("bool[2, 3]", "f64[2, 3]", "f64[2, 3]"),
             sample("bool[]", "f32[]", "f32[]"),
+            sample("bool[70, 70]", "f32[70, 70]", "f32[70, 70]"),
+            sample("bool[70, 70]", "i64[70, 70]", "i64[70, 70]"),
+            sample("bool[70, 70]", "u8[70, 70]", "u8[70, 70]"),
             sample("bool[0]", "bf16[0]", "bf16[0]"),
             sample("bool[4]", "i32[4]", "i32[4]"),
             sample("bool[4]", "bool[4]", "bool[4]"),

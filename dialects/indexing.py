@@ -130,9 +130,7 @@ def _gather_vjp(b: Any, g: Any, out: Any, x: Any, indices: Any, *, axis: int) ->
     return b("scatter_add", b.constant(0, x.type), indices, g, axis=axis), None
 
 
-def _scatter_vjp(
-    b: Any, g: Any, out: Any, x: Any, indices: Any, updates: Any, *, axis: int
-) -> tuple[Any, ...]:
+def _scatter_vjp(b: Any, g: Any, out: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> tuple[Any, ...]:
     return g, None, b("gather", g, indices, axis=axis)
 
 
@@ -140,9 +138,7 @@ def _take_vjp(b: Any, g: Any, out: Any, x: Any, indices: Any, *, axis: int) -> t
     return b("add_along_axis", b.constant(0, x.type), indices, g, axis=axis), None
 
 
-def _add_along_vjp(
-    b: Any, g: Any, out: Any, x: Any, indices: Any, updates: Any, *, axis: int
-) -> tuple[Any, ...]:
+def _add_along_vjp(b: Any, g: Any, out: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> tuple[Any, ...]:
     return g, None, b("take_along_axis", g, indices, axis=axis)
 
 

@@ -26,9 +26,7 @@ def encode(span: Span | None, path: str, context: ir.Context) -> ir.Location:
 def span_of(location: ir.Location) -> Span | None:
     """The first source region the location holds, or None."""
     if location.is_a_file():
-        return Span(
-            location.filename, location.start_line, location.start_col, location.end_line, location.end_col
-        )
+        return Span(location.filename, location.start_line, location.start_col, location.end_line, location.end_col)
     if location.is_a_fused():
         return next((span for part in location.locations if (span := span_of(part)) is not None), None)
     if location.is_a_name():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,9 +163,7 @@ def test_a_constant_has_the_shape_of_its_type() -> None:
         Dense(parse_type("f32[2, 3]"), np.zeros((3, 2)))
 
 
-@pytest.mark.parametrize(
-    "text", ["module {", "\x01", "func.func", "%0", "ä" * 50, "#a", "// only a comment\n}"]
-)
+@pytest.mark.parametrize("text", ["module {", "\x01", "func.func", "%0", "ä" * 50, "#a", "// only a comment\n}"])
 def test_rubbish_is_a_diagnostic(context: Context, text: str) -> None:
     with pytest.raises(SxError, match="E-IR-001"):
         context.parse_module(text, "rubbish.mlir")
@@ -225,9 +224,7 @@ def test_erase_refuses_what_is_used(context: Context) -> None:
     ],
 )
 def test_check_op_says_what_the_table_thinks(context: Context, operation: str, said: str) -> None:
-    module = context.parse_module(
-        f"func.func @f(%x: tensor<2xf32>) {{ %0 = {operation} return }}", "wrong.mlir"
-    )
+    module = context.parse_module(f"func.func @f(%x: tensor<2xf32>) {{ %0 = {operation} return }}", "wrong.mlir")
     wrong = next(op for op in operations(module.operation) if op.name.startswith("sx."))
     assert said in str(read.check_op(wrong))
 
@@ -241,6 +238,11 @@ def test_other_dialects_pass_the_check(context: Context) -> None:
 def test_the_definition_covers_the_table() -> None:
     text = irdl_text(OPS)
     assert all(f"irdl.operation @{name} " in text for name in OPS)
+
+
+def test_the_lit_tests_cover_the_table(root: Path) -> None:
+    texts = "".join(path.read_text(encoding="utf-8") for path in (root / "lit" / "dialect").glob("*.mlir"))
+    assert [name for name in OPS if f"CHECK-LABEL: @{name}(" not in texts] == []
 
 
 def test_contexts_are_closed_and_forgotten() -> None:

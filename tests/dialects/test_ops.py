@@ -118,10 +118,7 @@ def test_out_may_be_an_operand(op: OpDef, sample: Sample, draw: Draw) -> None:
 def test_only_moves_that_say_so_share_memory(op: OpDef, sample: Sample, draw: Draw) -> None:
     arrays = draw(op, sample)
     shared = [
-        np.may_share_memory(value, array)
-        for value in computed(op, arrays, sample)
-        for array in arrays
-        if value.size
+        np.may_share_memory(value, array) for value in computed(op, arrays, sample) for array in arrays if value.size
     ]
     assert all(shared) if isinstance(op.kind, Move) and op.kind.views else not any(shared)
 
@@ -135,9 +132,7 @@ def test_strided_operands_give_the_same(op: OpDef, sample: Sample, draw: Draw) -
 
 
 @each_sample()
-def test_the_module_prints_and_parses_to_itself(
-    op: OpDef, sample: Sample, context: Context, graph: Graph
-) -> None:
+def test_the_module_prints_and_parses_to_itself(op: OpDef, sample: Sample, context: Context, graph: Graph) -> None:
     made = graph(sample.types, lambda b, *xs: applied(b, op, xs, sample))
     text = str(made.module)
     again = context.parse_module(text, "again.mlir")
@@ -166,9 +161,7 @@ def test_cotangents_have_the_types_of_the_operands(op: OpDef, sample: Sample, gr
         assert cotangent is None or type.is_float
 
 
-@each_sample(
-    lambda op, sample: op.vjp is not None and sample.smooth and result_types(op, sample)[0].dtype == "f64"
-)
+@each_sample(lambda op, sample: op.vjp is not None and sample.smooth and result_types(op, sample)[0].dtype == "f64")
 def test_vjp_is_the_derivative(op: OpDef, sample: Sample, draw: Draw, graph: Graph) -> None:
     """The derivative of sum(g * f) against central differences, all in f64."""
     types = result_types(op, sample)

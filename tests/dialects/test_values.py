@@ -51,6 +51,18 @@ def test_unary_edges(op: str, x: list[float], attrs: dict[str, Any], wanted: Any
     np.testing.assert_allclose(OPS[op].numpy(np.array(x), **attrs), wanted, rtol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_])
+def test_where_selects_bits_and_all(dtype: Any) -> None:
+    rng = np.random.default_rng(1)
+    x, y = (rng.integers(0, 256, (100, 100 * np.dtype(dtype).itemsize), np.uint8).view(dtype) for _ in range(2))
+    condition = rng.random((100, 100)) < 0.5
+    for mask in (condition, condition.T, np.broadcast_to(condition[:, :1], (100, 100))):
+        given = OPS["where"].numpy(mask, x, y)
+        assert given.tobytes() == np.where(mask, x, y).tobytes()
+        splat = np.broadcast_to(y[0, 0], (100, 100))
+        assert OPS["where"].numpy(mask, x, splat).tobytes() == np.where(mask, x, splat).tobytes()
+
+
 def test_mod_takes_the_sign_of_the_divisor() -> None:
     for dtype in (np.float64, np.int32):
         given = OPS["mod"].numpy(np.array([7, -7, 7, -7], dtype), np.array([3, 3, -3, -3], dtype))
@@ -136,9 +148,7 @@ def test_uniforms_are_the_upper_bits_of_philox() -> None:
     key = 0x0123456789ABCDEF
     counter = np.array([2, 5, 7], np.int32)
     elements = np.arange(12, 18)
-    words = philox4x32(0x89ABCDEF, 0x01234567, np.array([[e, 0, 5, 7] for e in elements], np.uint32)).astype(
-        np.uint64
-    )
+    words = philox4x32(0x89ABCDEF, 0x01234567, np.array([[e, 0, 5, 7] for e in elements], np.uint32)).astype(np.uint64)
     bits = OPS["random_bits"].numpy(counter, key=key, shape=(2, 3))
     np.testing.assert_array_equal(bits.view(np.uint32).reshape(-1), words[:, 0])
     single = OPS["random_uniform"].numpy(counter, key=key, shape=(2, 3), dtype="f32")
@@ -150,17 +160,13 @@ def test_uniforms_are_the_upper_bits_of_philox() -> None:
 def test_one_microbatch_of_eight_draws_what_eight_of_one_draw() -> None:
     attrs = {"key": 9, "dtype": "f32"}
     whole = OPS["random_uniform"].numpy(np.array([0, 1, 0], np.int32), shape=(8, 5), **attrs)
-    parts = [
-        OPS["random_uniform"].numpy(np.array([i, 1, 0], np.int32), shape=(1, 5), **attrs) for i in range(8)
-    ]
+    parts = [OPS["random_uniform"].numpy(np.array([i, 1, 0], np.int32), shape=(1, 5), **attrs) for i in range(8)]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
 def test_elements_past_32_bits_use_the_second_word() -> None:
     counter = np.array([2**30, 0, 0], np.int32)
-    wanted = philox4x32(
-        1, 0, np.array([[e & 0xFFFFFFFF, e >> 32, 0, 0] for e in range(2**33, 2**33 + 8)], np.uint32)
-    )
+    wanted = philox4x32(1, 0, np.array([[e & 0xFFFFFFFF, e >> 32, 0, 0] for e in range(2**33, 2**33 + 8)], np.uint32))
     given = OPS["random_bits"].numpy(counter, key=1, shape=(8,))
     np.testing.assert_array_equal(given.view(np.uint32), wanted[:, 0])
 
