@@ -1,7 +1,7 @@
 """`format`: control strings, parsed once each, and what their directives write.
 
 A control string becomes a tuple of texts and `Directive`s (`parse`); `Run` walks them over the arguments.
-Every mistake in a control string or of its arguments is E-VALUE-006 with the place in the string.
+Every mistake in a control string or of its arguments is E-VALUE-008 with the place in the string.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Control = tuple[Any, ...]
 
 def fault(message: str, control: str, position: int | None = None) -> SxError:
     where = "" if position is None else f", character {position + 1}"
-    return error("E-VALUE-006", f"format: {message}; in {brief(control)}{where}")
+    return error("E-VALUE-008", f"format: {message}; in {brief(control)}{where}")
 
 
 @lru_cache(maxsize=1024)

@@ -78,7 +78,7 @@ def test_text(arguments: str, text: str) -> None:
 )
 def test_faults_name_the_place_in_the_control(arguments: str, words: str) -> None:
     found = fault(f"(format nil {arguments})")
-    assert (found.code, words in found.message) == ("E-VALUE-006", True), found.message
+    assert (found.code, words in found.message) == ("E-VALUE-008", True), found.message
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Every code a user can meet, with its long form; one module a part of the product.
 
-`ENTRIES` maps a code to its entry. Families and who raises them: the language (`language`, its library: `library`), tensors, models
-and optimizers (`graphs`), data, runs and checkpoints (`run`), the compiler itself (`compiler`).
+`ENTRIES` maps a code to its entry. Families and who raises them: the language (`language`) and its standard
+library (`library`), tensors, models and optimizers (`graphs`), data, runs and checkpoints (`run`), the compiler
+itself (`compiler`).
 """
 
 from sexpgpu.diag.catalogue import compiler, graphs, language, library, run

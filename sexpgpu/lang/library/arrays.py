@@ -46,7 +46,7 @@ def make_array(
     """A vector or array; elements not said otherwise are 0."""
     if displaced:
         raise error(
-            "E-VALUE-005", "make-array: displaced arrays are not supported", help="use subseq or replace"
+            "E-VALUE-006", "make-array: displaced arrays are not supported", help="use subseq or replace"
         )
     dims = _dimensions_argument(dimensions)
     textual = isinstance(element_type, Symbol) and element_type.name in (
@@ -65,7 +65,7 @@ def make_array(
             raise immutable("make-array of characters with a fill pointer")
         return join("make-array", items)
     if fill_pointer is not NIL and len(dims) != 1:
-        raise error("E-VALUE-005", "make-array: only a vector of one dimension has a fill pointer")
+        raise error("E-VALUE-006", "make-array: only a vector of one dimension has a fill pointer")
     if len(dims) == 1 and fill_pointer is NIL and adjustable is NIL:
         return items
     fill: int | None = None
@@ -236,7 +236,7 @@ def adjust_array(
     old = dimensions_of("adjust-array", array)
     dims = _dimensions_argument(dimensions)
     if len(dims) != len(old):
-        raise error("E-VALUE-005", f"adjust-array: an array of {len(old)} dimensions keeps that many")
+        raise error("E-VALUE-006", f"adjust-array: an array of {len(old)} dimensions keeps that many")
     source = array.items if isinstance(array, Array) else array
     items = [_adjusted(index, dims, old, source, initial_element) for index in range(math.prod(dims))]
     if not isinstance(array, Array):

@@ -25,7 +25,7 @@ def make_hash_table(*, test: Any = NIL, **sizes: Any) -> Any:
     )
     if name not in IMAGES:
         raise error(
-            "E-VALUE-005",
+            "E-VALUE-006",
             f"make-hash-table: :test {brief(test)} is none of eq, eql, equal, equalp",
             help="write :test 'equal",
         )

@@ -1,7 +1,7 @@
 """Chapter 12, functions of real numbers: rounding, powers, logarithms, trigonometry and conversions.
 
 Rounding follows the standard on exact numbers and SBCL's formula on floats: the quotient from the rounded
-division, remainder = number - quotient * divisor. Where the standard gives a complex number: E-VALUE-005.
+division, remainder = number - quotient * divisor. Where the standard gives a complex number: E-VALUE-006.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ library = Library("numbers")
 def outside(name: str, args: tuple[Any, ...], why: str) -> SxError:
     """The error of arguments a function has no real value for."""
     shown = " ".join(brief(arg, 24) for arg in args)
-    return error("E-VALUE-005", f"({name} {shown}): {why}")
+    return error("E-VALUE-006", f"({name} {shown}): {why}")
 
 
 def _whole(value: Any) -> Any:
@@ -292,7 +292,7 @@ def oddp(a: Any) -> Any:
 @library.builtin("random", "(limit &optional state)")
 def random(limit: Any, state: Any = NIL) -> Any:
     raise error(
-        "E-VALUE-007",
+        "E-VALUE-009",
         "random: a file that is evaluated twice must give the same program, so there are no unseeded numbers",
         help="draw inside the graph from its seeded streams: (random-uniform ...), (random-integer ...)",
     )

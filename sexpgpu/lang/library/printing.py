@@ -47,7 +47,7 @@ def _written(name: str, value: Any, escape: Any, base: Any, radix: Any) -> str:
             type(base if base is not NIL else 10) is not int
             or not 2 <= (base if base is not NIL else 10) <= 36
         ):
-            raise error("E-VALUE-005", f"{name}: :base {brief(base)} is no integer from 2 to 36")
+            raise error("E-VALUE-006", f"{name}: :base {brief(base)} is no integer from 2 to 36")
         return in_base(value, 10 if base is NIL else base, radix is not NIL, escape is not NIL)
     return print_form(value) if escape is not NIL else print_text(value)
 

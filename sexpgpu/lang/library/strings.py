@@ -139,7 +139,7 @@ for _sign, _word, _accepts, _truth in (
 def parse_integer(
     text: Any, *, start: Any = 0, end: Any = NIL, radix: Any = 10, junk_allowed: Any = NIL
 ) -> Any:
-    """The integer a string spells and where its digits end; E-VALUE-004 for what spells none."""
+    """The integer a string spells and where its digits end; E-VALUE-007 for what spells none."""
     string("parse-integer", 1, text)
     first, last = bounds("parse-integer", len(text), start, end)
     if type(radix) is not int or not 2 <= radix <= 36:
@@ -158,7 +158,7 @@ def parse_integer(
         if junk_allowed is not NIL:
             return MV((NIL, at if stop == digits == at else stop))
         raise error(
-            "E-VALUE-004",
+            "E-VALUE-007",
             f"parse-integer: {brief(text[first:last])} is no integer in base {radix}",
             help=":junk-allowed t gives nil instead",
         )

@@ -67,7 +67,7 @@ def intern(name: Any, package: Any = NIL) -> Any:
     if text_of("intern", 2, package).lower() == "keyword":
         return MV((keyword(name), NIL))
     raise error(
-        "E-VALUE-005",
+        "E-VALUE-006",
         "intern: there are no packages but :keyword",
         help="write (intern name) or (intern name :keyword)",
     )

@@ -54,7 +54,7 @@ def test_values(form: str, value: str) -> None:
     ("form", "code", "words"),
     [
         ("(gethash 1 2)", "E-TYPE-001", "gethash: argument 2 is the integer 2, not a hash table"),
-        ("(make-hash-table :test 'frob)", "E-VALUE-005", ":test frob is none of eq, eql, equal, equalp"),
+        ("(make-hash-table :test 'frob)", "E-VALUE-006", ":test frob is none of eq, eql, equal, equalp"),
         ("(aref #(1 2) 5)", "E-VALUE-003", "aref: index 5 is outside a vector of 2 (0 to 1)"),
         ("(aref #(1 2) -1)", "E-VALUE-003", "aref: index -1 is outside a vector of 2 (0 to 1)"),
         ("(aref (make-array '(2 3)) 0 3)", "E-VALUE-003", "aref: index 3 is outside axis 1 of 3 (0 to 2)"),
@@ -62,7 +62,7 @@ def test_values(form: str, value: str) -> None:
         ("(svref '(1 2) 0)", "E-TYPE-001", "svref: argument 1 is the list (1 2), not a simple vector"),
         ("(make-array '(100000 100000))", "E-LIMIT-003", "make-array"),
         ("(make-array 3 :initial-contents '(1 2))", "E-VALUE-003", "has 2 elements instead of 3"),
-        ("(make-array 3 :displaced-to #(1))", "E-VALUE-005", "displaced arrays are not supported"),
+        ("(make-array 3 :displaced-to #(1))", "E-VALUE-006", "displaced arrays are not supported"),
         ("(vector-push 1 (vector 1))", "E-TYPE-001", "needs a vector with a fill pointer"),
         ("(typep 1 'integr)", "E-TYPE-004", "integr is not a type"),
         ("(coerce 'a 'string)", "E-TYPE-001", "coerce: the symbol a cannot become string"),

@@ -54,7 +54,7 @@ def test_values(form: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("form", "code", "words"),
     [
-        ('(parse-integer "1x")', "E-VALUE-004", 'parse-integer: "1x" is no integer in base 10'),
+        ('(parse-integer "1x")', "E-VALUE-007", 'parse-integer: "1x" is no integer in base 10'),
         ('(setf (char "abc" 0) #\\x)', "E-TYPE-003", "(setf char): strings cannot be changed"),
         ('(char "abc" 3)', "E-VALUE-003", "char: index 3 is outside a string of 3 (0 to 2)"),
         ("(char-code \"a\")", "E-TYPE-001", 'char-code needs a character, got "a"'),
