@@ -58,9 +58,7 @@ def table(comparisons: Iterable[Comparison]) -> str:
     for c in comparisons:
         digits = 16 if c.bound < 1e-9 else 10 if c.bound < 1e-6 else 6
         values = f"{c.ours:20.{digits}f} {c.published:20.{digits}f} {c.difference:11.2e} {c.bound:8.0e}"
-        lines.append(
-            f"{c.curve:25} {c.what:20} {c.count:4} {c.step:5} {values}  {'pass' if c.passed else 'FAIL'}"
-        )
+        lines.append(f"{c.curve:25} {c.what:20} {c.count:4} {c.step:5} {values}  {'pass' if c.passed else 'FAIL'}")
     return "\n".join(lines)
 
 

@@ -103,9 +103,7 @@ def microgpt(steps: int = 1000) -> Start:
     return Start(weights, {"order": np.array(order[:steps], dtype=np.int64).reshape(-1, 1)})
 
 
-def nanogpt(
-    layers: int = 4, width: int = 128, context: int = 64, batch: int = 12, steps: int = 2000
-) -> Start:
+def nanogpt(layers: int = 4, width: int = 128, context: int = 64, batch: int = 12, steps: int = 2000) -> Start:
     """nanoGPT's CPU setting, `torch.manual_seed(1337)`."""
     letters = 65
     stream = TorchStream(1337)

@@ -20,9 +20,7 @@ CENTRE = 1
 Function = Callable[[mp.mpf], mp.mpf]
 
 
-def fit(
-    value: Function, weight: Function, variable: Function, low: float, high: float, degree: int
-) -> mp.matrix:
+def fit(value: Function, weight: Function, variable: Function, low: float, high: float, degree: int) -> mp.matrix:
     """Coefficients, constant first, of the polynomial in `variable(x)` for `value` on [low, high]."""
     nodes = 4 * (degree + 1)
     middle, half = mp.mpf(low + high) / 2, mp.mpf(high - low) / 2
