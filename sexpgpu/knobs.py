@@ -83,7 +83,6 @@ def _switch(text: str) -> bool:
 
 
 DEVICE = Knob("SEXPGPU_DEVICE", "cpu", _one_of("cpu"), "cpu", "the device that runs the graphs")
-DEBUG = Knob("SEXPGPU_DEBUG", 0, _number(0, 6), "0 to 6", "how much the compiler tells on standard error")
 DUMP: Knob[Path | None] = Knob(
     "SEXPGPU_DUMP", None, Path, "a folder", "writes the module after each stage there"
 )
@@ -95,12 +94,18 @@ NO_COLOR = Knob("NO_COLOR", False, lambda text: True, "anything", "no colours on
 
 KNOBS: tuple[Knob[str] | Knob[int] | Knob[int | None] | Knob[bool] | Knob[Path | None], ...] = (
     DEVICE,
-    DEBUG,
     DUMP,
     VERIFY,
     THREADS,
     NO_COLOR,
 )
+
+
+def limit_threads() -> None:
+    """Hand SEXPGPU_THREADS to the linear algebra library, which reads it once, when NumPy is imported."""
+    threads = THREADS.get()
+    if threads is not None:
+        os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
 
 
 def unknown(environment: Iterable[str] | None = None) -> list[tuple[str, str | None]]:

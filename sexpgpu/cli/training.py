@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sexpgpu import knobs
 from sexpgpu.cli import report
 from sexpgpu.diag import Diagnostic, to_json
 
@@ -29,6 +30,7 @@ def train(
     as_json: bool,
 ) -> int:
     """Compile `file` and train it; the exit code."""
+    knobs.limit_threads()
     from sexpgpu.dialects.context import open_context
     from sexpgpu.driver.compile import compile_in
     from sexpgpu.driver.engine import InterpreterEngine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sexpgpu.lang.active import activated
 from sexpgpu.lang.selection import Selection
 from sexpgpu.lang.session import Session
 from sexpgpu.passes import PASSES, PIPELINES
-from sexpgpu.passes.base import Timing, functions, parse_pass, run_pipeline
+from sexpgpu.passes.base import Pass, Timing, functions, parse_pass, run_pipeline
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
 from sexpgpu.trace.declarations import Declarations, declaring
@@ -124,8 +125,30 @@ def run_shared(module: Any, context: Context) -> list[Timing]:
     """The passes that every target shares, verified in between where SEXPGPU_VERIFY asks for it."""
     pipeline = [parse_pass(spec, PASSES) for spec in PIPELINES["shared"]]
     verify = parse_pass("sx-verify", PASSES) if knobs.VERIFY.get() else None
-    hook = None if verify is None else lambda done, changed: verify.run(changed, context)
-    return run_pipeline(module, context, pipeline, hook)
+    dump = knobs.DUMP.get()
+    stages = count(1)
+    if dump is not None:
+        _dump(module, dump, 0, "traced")
+
+    def after(done: Pass, changed: Any) -> None:
+        if verify is not None:
+            verify.run(changed, context)
+        if dump is not None:
+            _dump(changed, dump, next(stages), done.name)
+
+    return run_pipeline(module, context, pipeline, after)
+
+
+def _dump(module: Any, folder: Path, number: int, stage: str) -> None:
+    """`NN-stage.mlir` in `folder`; E-IO-105 where that cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        text = str(module.operation.get_asm(enable_debug_info=True))
+        (folder / f"{number:02}-{stage}.mlir").write_text(text, "utf-8")
+    except OSError as fault:
+        raise error(
+            "E-IO-105", f"SEXPGPU_DUMP: {folder} cannot be written", actual=str(fault.strerror), help="name a folder"
+        ) from None
 
 
 def manifest_of(session: Session, path: Path) -> Manifest:

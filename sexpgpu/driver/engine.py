@@ -43,7 +43,7 @@ class InterpreterEngine:
     def _trace_again(self, graph: str, rows: int) -> Any:
         done = self.compilation
         assert done.traced is not None
-        tracer = Tracer(done.context, done.traced.run)
+        tracer = Tracer(done.context, done.traced.run, done.traced.tracer.sizes)
         with activated(done.session):
             if graph == TRAIN:
                 trace_train(tracer, done.traced.contract, rows)

@@ -57,7 +57,7 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
     if contract is None:
         return None
     assert declared.run is not None
-    tracer = Tracer(context, declared.run)
+    tracer = Tracer(context, declared.run, _knob_sizes(session))
     traced = Traced(tracer, contract, declared.run)
     name_tree(contract.model, "model")
     settle(contract.model, tracer.float_type)
@@ -115,6 +115,15 @@ class _reporting:
             self.report(fault.diagnostic.at(self.span))
             return True
         return False
+
+
+def _knob_sizes(session: Session) -> dict[int, str]:
+    """Which knobs hold a size, by the size: `128: knob width (default)`."""
+    found: dict[int, list[str]] = {}
+    for knob in session.selected.knobs:
+        if knob.value.isdigit() and int(knob.value) > 1:
+            found.setdefault(int(knob.value), []).append(f"knob {knob.name} ({knob.source})")
+    return {size: " or ".join(names) for size, names in found.items()}
 
 
 def _trace_group(traced: Traced, group: AssignedGroup) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -49,10 +49,14 @@ def current_graph(what: str) -> GraphTrace:
 
 
 class Tracer:
-    """The module that graphs are traced into, and the facts of the run that all of them share."""
+    """The module that graphs are traced into, and the facts of the run that all of them share.
 
-    def __init__(self, context: Context, run: RunConfig) -> None:
+    `sizes` says which knobs hold a size: errors about shapes name them.
+    """
+
+    def __init__(self, context: Context, run: RunConfig, sizes: Mapping[int, str]) -> None:
         self.context = context
+        self.sizes = sizes
         self.module = ir.Module.create(loc=context.location(None))
         self.float_type: DType = "f64" if run.precision == "f64" else "f32"
         self.seed = run.seed
@@ -138,7 +142,14 @@ class GraphTrace:
             self.path.pop()
 
     def input(
-        self, role: InputRole, name: str, type: TensorType, *, frozen: bool = False, span: Span | None = None
+        self,
+        role: InputRole,
+        name: str,
+        type: TensorType,
+        *,
+        frozen: bool = False,
+        span: Span | None = None,
+        source: str | None = None,
     ) -> Tensor:
         """The argument (role, name), made on first use."""
         from sexpgpu.trace.tensor import Tensor
@@ -147,7 +158,7 @@ class GraphTrace:
         if key not in self._tensors:
             self.inputs.append(Input(role, name, type, frozen))
             value = self.block.add_argument(self.context.type(type), self._location(span))
-            self._tensors[key] = Tensor(self, Val(self.builder, value, type), span, f"{role} {name}")
+            self._tensors[key] = Tensor(self, Val(self.builder, value, type), span, source or f"{role} {name}")
         return self._tensors[key]
 
     def context_value(self, name: str) -> Tensor:

@@ -37,7 +37,14 @@ class Parameter(Reference):
         return TensorType(self.shape, self.dtype or "f32")
 
     def resolve(self, graph: GraphTrace) -> Tensor:
-        return graph.input("param", _named(self, self.path), self.type, frozen=self.frozen, span=self.span)
+        return graph.input(
+            "param",
+            _named(self, self.path),
+            self.type,
+            frozen=self.frozen,
+            span=self.span,
+            source=f"parameter {self.path}, declared {self.shape_source}",
+        )
 
     def lisp_print(self) -> str:
         return f"#<parameter {self.path or self.name} {self.type}>"

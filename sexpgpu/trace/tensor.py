@@ -66,7 +66,10 @@ class Tensor(TensorLike):
         return self.val.type
 
     def provenance(self) -> list[Note]:
-        return [Note(f"{self.type} is {self.source}", self.span)]
+        """Where the tensor and its sizes come from, for an error about it."""
+        known = self.graph.tracer.sizes
+        sizes = [f"{size} = {known[size]}" for size in dict.fromkeys(self.type.shape) if size in known]
+        return [Note(f"{self.type} is {self.source}" + "".join(f"; {s}" for s in sizes), self.span)]
 
 
 class Reference(TensorLike):

@@ -29,4 +29,5 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-IO-102", "a directory", "An experiment is one file; a directory was given.", "sexpgpu check examples"),
     Entry("E-IO-103", "not text", "An experiment file is UTF-8 text.", "sexpgpu check weights.safetensors"),
     Entry("E-IO-104", "a file that cannot be read", "The system refused to read the file; its reason is shown.", ""),
+    Entry("E-IO-105", "a dump that cannot be written", "SEXPGPU_DUMP names a folder for the module after each pass.", ""),
 )  # fmt: skip

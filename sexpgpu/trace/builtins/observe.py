@@ -44,7 +44,7 @@ def field(batch: Any, name: Any) -> Tensor:
             expected="one of " + " ".join(batch.fields),
             help=f"(field batch '{near})" if near else None,
         )
-    return current_graph("field").input("field", key, batch.fields[key])
+    return current_graph("field").input("field", key, batch.fields[key], source=f"field {key} of loader {batch.loader}")
 
 
 @library.builtin("counter", "(name n)")
