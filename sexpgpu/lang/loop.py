@@ -291,9 +291,7 @@ def _divided(steppers: list[Stepper]) -> tuple[list[Stepper], list[Stepper]]:
     """The steppers whose steps are written twice, and those from the first long uniform one on."""
     moving = [stepper for stepper in steppers if stepper.before or stepper.first or stepper.later]
     last_differing = max((at for at, stepper in enumerate(moving) if not stepper.uniform), default=-1)
-    cut = next(
-        (at for at, stepper in enumerate(moving) if stepper.uniform and _is_long(stepper)), last_differing + 1
-    )
+    cut = next((at for at, stepper in enumerate(moving) if stepper.uniform and _is_long(stepper)), last_differing + 1)
     cut = min(cut, last_differing + 1)
     return moving[:cut], moving[cut:]
 

@@ -66,9 +66,7 @@ class Clauses:
         while self.position < len(self.forms) and isinstance(self.forms[self.position], Cons):
             self.position += 1
         if start == self.position:
-            got = (
-                f"got {brief(self.forms[start])}" if start < len(self.forms) else "found the end of the loop"
-            )
+            got = f"got {brief(self.forms[start])}" if start < len(self.forms) else "found the end of the loop"
             raise error("E-MACRO-010", f"loop: `{after}` needs a form in parentheses, {got}")
         return self.forms[start : self.position]
 
@@ -294,9 +292,7 @@ def _unknown_word(clauses: Clauses, pattern: Any) -> Exception:
     )
 
 
-def _over_list(
-    clauses: Clauses, word: str, pattern: Any, kind: str | None, variables: list[Symbol]
-) -> Stepper:
+def _over_list(clauses: Clauses, word: str, pattern: Any, kind: str | None, variables: list[Symbol]) -> Stepper:
     rest = Symbol("rest")
     bindings: list[Setting] = [(name, initial_value(kind)) for name in variables]
     bindings.append((rest, clauses.form(word)))
@@ -320,9 +316,7 @@ def _over_table(clauses: Clauses, pattern: Any, unset: list[Setting], variables:
     clauses.accept("the", "each")
     what = clauses.accept("hash-key", "hash-keys", "hash-value", "hash-values")
     if what is None:
-        raise error(
-            "E-MACRO-010", "loop: `being` is followed by the hash-keys or the hash-values of a hash table"
-        )
+        raise error("E-MACRO-010", "loop: `being` is followed by the hash-keys or the hash-values of a hash table")
     if not clauses.accept("of", "in"):
         raise error("E-MACRO-010", f"loop: `{what}` is followed by `of` and a hash table")
     pairs, pair = Symbol("pairs"), Symbol("pair")
@@ -332,9 +326,7 @@ def _over_table(clauses: Clauses, pattern: Any, unset: list[Setting], variables:
     if clauses.accept("using"):
         using = clauses.form("using")
         if not (isinstance(using, Cons) and isinstance(using.cdr, Cons)):
-            raise error(
-                "E-MACRO-010", f"loop: `using` needs (hash-key k) or (hash-value v), got {brief(using)}"
-            )
+            raise error("E-MACRO-010", f"loop: `using` needs (hash-key k) or (hash-value v), got {brief(using)}")
         other = using.cdr.car
         bindings.append((other, NIL))
         variables = [*variables, other]
@@ -374,9 +366,7 @@ def _arithmetic(clauses: Clauses, pattern: Any) -> Stepper:
             comparison = {"below": ">=", "above": "<="}.get(word, ">")
             down = down or word in ("downto", "above")
     if down and not has_start:
-        raise error(
-            "E-MACRO-010", "loop: counting down needs a start", help="write `from n` before the limit"
-        )
+        raise error("E-MACRO-010", "loop: counting down needs a start", help="write `from n` before the limit")
     if comparison == ">" and down:
         comparison = "<"
     return Stepper(

@@ -37,9 +37,7 @@ def digits_of(value: float) -> Digits:
     power = len(whole) + int(exponent or 0)
     text = whole + fraction
     significant = text.lstrip("0")
-    return Digits(
-        significant.rstrip("0"), power - (len(text) - len(significant)) if significant.strip("0") else 0
-    )
+    return Digits(significant.rstrip("0"), power - (len(text) - len(significant)) if significant.strip("0") else 0)
 
 
 def laid_out(digits: Digits, width: int | None, fraction: int | None, scale: int = 0) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sexpgpu.diag import Diagnostic, Diagnostics
-from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.forms import Source, all_values
 from sexpgpu.lang.library import standard_libraries
+from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.reader import read_text
 from sexpgpu.lang.session import Session

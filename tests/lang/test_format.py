@@ -85,7 +85,7 @@ def test_faults_name_the_place_in_the_control(arguments: str, words: str) -> Non
     ("form", "text"),
     [
         ('(format t "a~&b~a" 1)', "a\nb1"),
-        ("(print '(1 \"a\"))", '\n(1 "a") '),
+        ('(print \'(1 "a"))', '\n(1 "a") '),
         ('(progn (prin1 "a") (princ "b") (terpri) (fresh-line))', '"a"b\n'),
         ('(progn (write-string "abc" t :start 1) (write-char #\\x) (write-line "y"))', "bcxy\n"),
     ],

@@ -110,9 +110,11 @@ atoms = (
 )
 forms = st.recursive(
     atoms,
-    lambda parts: st.lists(parts, max_size=4).map(lisp_list)
-    | st.tuples(st.lists(parts, min_size=1, max_size=3), atoms).map(lambda pair: lisp_list(*pair))
-    | st.lists(parts, max_size=3),
+    lambda parts: (
+        st.lists(parts, max_size=4).map(lisp_list)
+        | st.tuples(st.lists(parts, min_size=1, max_size=3), atoms).map(lambda pair: lisp_list(*pair))
+        | st.lists(parts, max_size=3)
+    ),
     max_leaves=12,
 )
 

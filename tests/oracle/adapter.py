@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sexpgpu.diag import Diagnostics
-from sexpgpu.lang.deep import run_deep
 from sexpgpu.lang.forms import all_values
 from sexpgpu.lang.library import standard_libraries
+from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.session import Session
 

@@ -45,9 +45,7 @@ def make_array(
 ) -> Any:
     """A vector or array; elements not said otherwise are 0."""
     if displaced:
-        raise error(
-            "E-VALUE-006", "make-array: displaced arrays are not supported", help="use subseq or replace"
-        )
+        raise error("E-VALUE-006", "make-array: displaced arrays are not supported", help="use subseq or replace")
     dims = _dimensions_argument(dimensions)
     textual = isinstance(element_type, Symbol) and element_type.name in (
         "character",
@@ -102,9 +100,7 @@ def dimensions_of(name: str, array: Any) -> tuple[int, ...]:
 def _row_major(name: str, array: Any, subscripts: tuple[Any, ...]) -> int:
     dims = dimensions_of(name, array)
     if len(subscripts) != len(dims):
-        raise error(
-            "E-ARG-004", f"{name}: {len(subscripts)} subscripts for an array of {len(dims)} dimensions"
-        )
+        raise error("E-ARG-004", f"{name}: {len(subscripts)} subscripts for an array of {len(dims)} dimensions")
     offset = 0
     for axis, (subscript, extent) in enumerate(zip(subscripts, dims, strict=True)):
         if type(subscript) is not int:

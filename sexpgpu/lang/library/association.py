@@ -109,9 +109,7 @@ def getf(plist: Any, key: Any, default: Any = NIL) -> Any:
     cell = plist
     while isinstance(cell, Cons):
         if not isinstance(cell.cdr, Cons):
-            raise error(
-                "E-TYPE-001", f"getf: {brief(plist)} is no property list: {brief(cell.car)} has no value"
-            )
+            raise error("E-TYPE-001", f"getf: {brief(plist)} is no property list: {brief(cell.car)} has no value")
         if eql(cell.car, key):
             return cell.cdr.car
         cell = cell.cdr.cdr
@@ -166,9 +164,7 @@ def _intersection(pair: _Pair) -> Any:
 
 
 def _difference(pair: _Pair) -> Any:
-    return lisp_list(
-        [x for x, image in zip(pair.left, pair.left_keys, strict=True) if not pair.in_right(image)]
-    )
+    return lisp_list([x for x, image in zip(pair.left, pair.left_keys, strict=True) if not pair.in_right(image)])
 
 
 def _exclusive_or(pair: _Pair) -> Any:
@@ -184,9 +180,7 @@ def _subset(pair: _Pair) -> Any:
 def _set_operation(names: tuple[str, ...], combine: Callable[[_Pair], Any]) -> None:
     for name in names:
 
-        def operation(
-            a: Any, b: Any, *, key: Any = NIL, test: Any = NIL, test_not: Any = NIL, name: str = name
-        ) -> Any:
+        def operation(a: Any, b: Any, *, key: Any = NIL, test: Any = NIL, test_not: Any = NIL, name: str = name) -> Any:
             return combine(_Pair(name, a, b, key, test, test_not))
 
         library.builtin(name, f"(list-1 list-2 {_KEYS})")(operation)

@@ -89,17 +89,13 @@ def to_character(a: Any) -> Any:
 def upper(text: str) -> str:
     """Upper case of each character that has one of its own, so that the length stays."""
     changed = text.upper()
-    return (
-        changed if len(changed) == len(text) else "".join(u if len(u := c.upper()) == 1 else c for c in text)
-    )
+    return changed if len(changed) == len(text) else "".join(u if len(u := c.upper()) == 1 else c for c in text)
 
 
 def lower(text: str) -> str:
     """Lower case of each character that has one of its own, so that the length stays."""
     changed = text.lower()
-    return (
-        changed if len(changed) == len(text) else "".join(u if len(u := c.lower()) == 1 else c for c in text)
-    )
+    return changed if len(changed) == len(text) else "".join(u if len(u := c.lower()) == 1 else c for c in text)
 
 
 @library.builtin("char-upcase", "(character)")

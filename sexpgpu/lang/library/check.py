@@ -96,9 +96,7 @@ def bounds(name: str, length: int, start: Any, end: Any) -> tuple[int, int]:
         end = length
     if type(start) is not int or type(end) is not int:
         bad = end if type(start) is int else start
-        raise error(
-            "E-TYPE-001", f"{name}: {brief(bad)} is no position in a sequence, an integer of at least 0"
-        )
+        raise error("E-TYPE-001", f"{name}: {brief(bad)} is no position in a sequence, an integer of at least 0")
     if not 0 <= start <= end <= length:
         raise error("E-VALUE-003", f"{name}: {start} to {end} is no part of a sequence of {length} elements")
     return start, end

@@ -20,9 +20,7 @@ def make_hash_table(*, test: Any = NIL, **sizes: Any) -> Any:
     """A table whose keys match under `:test`: eq, eql (the default), equal or equalp."""
     if test is NIL:
         return HashTable("eql")
-    name = (
-        test.name if isinstance(test, Symbol) else getattr(test, "__qualname__", "").removeprefix("builtin ")
-    )
+    name = test.name if isinstance(test, Symbol) else getattr(test, "__qualname__", "").removeprefix("builtin ")
     if name not in IMAGES:
         raise error(
             "E-VALUE-006",

@@ -112,12 +112,7 @@ def byte(size: Any, position: Any) -> Any:
 
 
 def _byte(name: str, position: int, spec: Any) -> tuple[int, int]:
-    if (
-        isinstance(spec, Cons)
-        and type(spec.car) is int
-        and type(spec.cdr) is int
-        and min(spec.car, spec.cdr) >= 0
-    ):
+    if isinstance(spec, Cons) and type(spec.car) is int and type(spec.cdr) is int and min(spec.car, spec.cdr) >= 0:
         if spec.car + spec.cdr > MOST_BITS:
             raise too_large(name)
         return spec.car, spec.cdr

@@ -164,9 +164,7 @@ def _exact_power(base: Any, power: int) -> Any:
     bits = base.numerator.bit_length() + base.denominator.bit_length() - 1
     if bits * abs(power) > 2 * MOST_BITS:
         raise too_large("expt")
-    return settle(
-        "expt", (base, power), base**power if power >= 0 else Fraction(1) / Fraction(base) ** -power
-    )
+    return settle("expt", (base, power), base**power if power >= 0 else Fraction(1) / Fraction(base) ** -power)
 
 
 @library.builtin("exp", "(number)")

@@ -43,24 +43,17 @@ def pprint(value: Any, stream: Any = NIL) -> Any:
 
 def _written(name: str, value: Any, escape: Any, base: Any, radix: Any) -> str:
     if base is not NIL or radix is not NIL:
-        if (
-            type(base if base is not NIL else 10) is not int
-            or not 2 <= (base if base is not NIL else 10) <= 36
-        ):
+        if type(base if base is not NIL else 10) is not int or not 2 <= (base if base is not NIL else 10) <= 36:
             raise error("E-VALUE-006", f"{name}: :base {brief(base)} is no integer from 2 to 36")
         return in_base(value, 10 if base is NIL else base, radix is not NIL, escape is not NIL)
     return print_form(value) if escape is not NIL else print_text(value)
 
 
-_WRITE = (
-    "&key stream escape base radix readably pretty case length level array gensym circle lines right-margin"
-)
+_WRITE = "&key stream escape base radix readably pretty case length level array gensym circle lines right-margin"
 
 
 @library.builtin("write", f"(object {_WRITE})")
-def write(
-    value: Any, *, stream: Any = NIL, escape: Any = T, base: Any = NIL, radix: Any = NIL, **others: Any
-) -> Any:
+def write(value: Any, *, stream: Any = NIL, escape: Any = T, base: Any = NIL, radix: Any = NIL, **others: Any) -> Any:
     destination(stream, "write").write(_written("write", value, escape, base, radix))
     return value
 

@@ -60,11 +60,7 @@ def set_subseq(new: Any, sequence: Any, start: Any, end: Any = NIL) -> Any:
 
 @library.builtin("copy-seq", "(sequence)")
 def copy_seq(sequence: Any) -> Any:
-    return (
-        sequence
-        if type(sequence) is str
-        else same_kind(sequence, items_of("copy-seq", 0, sequence), "copy-seq")
-    )
+    return sequence if type(sequence) is str else same_kind(sequence, items_of("copy-seq", 0, sequence), "copy-seq")
 
 
 def _reverse(name: str) -> None:
@@ -84,9 +80,7 @@ _reverse("nreverse")
 
 @library.builtin("concatenate", "(result-type &rest sequences)")
 def concatenate(kind: Any, *sequences: Any) -> Any:
-    items = [
-        item for position, part in enumerate(sequences, 2) for item in items_of("concatenate", position, part)
-    ]
+    items = [item for position, part in enumerate(sequences, 2) for item in items_of("concatenate", position, part)]
     return as_result("concatenate", kind, items)
 
 
@@ -108,9 +102,7 @@ def fill(sequence: Any, item: Any, *, start: Any = 0, end: Any = NIL) -> Any:
 
 
 @library.builtin("replace", "(target source &key start1 end1 start2 end2)")
-def replace(
-    target: Any, source: Any, *, start1: Any = 0, end1: Any = NIL, start2: Any = 0, end2: Any = NIL
-) -> Any:
+def replace(target: Any, source: Any, *, start1: Any = 0, end1: Any = NIL, start2: Any = 0, end2: Any = NIL) -> Any:
     start1, end1 = bounds("replace", len(items_of("replace", 1, target)), start1, end1)
     found = items_of("replace", 2, source)
     start2, end2 = bounds("replace", len(found), start2, end2)

@@ -136,9 +136,7 @@ for _sign, _word, _accepts, _truth in (
 
 
 @library.builtin("parse-integer", "(string &key start end radix junk-allowed)", many=True)
-def parse_integer(
-    text: Any, *, start: Any = 0, end: Any = NIL, radix: Any = 10, junk_allowed: Any = NIL
-) -> Any:
+def parse_integer(text: Any, *, start: Any = 0, end: Any = NIL, radix: Any = 10, junk_allowed: Any = NIL) -> Any:
     """The integer a string spells and where its digits end; E-VALUE-007 for what spells none."""
     string("parse-integer", 1, text)
     first, last = bounds("parse-integer", len(text), start, end)

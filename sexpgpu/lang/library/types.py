@@ -75,18 +75,14 @@ _NAMES: dict[type, str] = {
 def type_of(value: Any) -> Any:
     """A short type that the value is of: `integer`, `ratio`, `string`, `cons`, a structure's name."""
     if isinstance(value, Symbol):
-        return symbol(
-            "null" if value is NIL else "boolean" if value is T else "keyword" if value.keyword else "symbol"
-        )
+        return symbol("null" if value is NIL else "boolean" if value is T else "keyword" if value.keyword else "symbol")
     if isinstance(value, Cons):
         return symbol("cons")
     if isinstance(value, Condition):
         return symbol(value.type.name)
     if isinstance(value, Foreign):
         return symbol(getattr(value, "lisp_type", type(value).__name__.lower()))
-    return symbol(
-        _NAMES.get(type(value)) or ("function" if callable(value) else type(value).__name__.lower())
-    )
+    return symbol(_NAMES.get(type(value)) or ("function" if callable(value) else type(value).__name__.lower()))
 
 
 @library.builtin("coerce", "(object type)")
@@ -96,10 +92,7 @@ def coerce(value: Any, kind: Any) -> Any:
     word = head.name if isinstance(head, Symbol) else ""
     if word == "t":
         return value
-    if (
-        word in ("float", "double-float", "single-float", "short-float", "long-float")
-        and type(value) in REALS
-    ):
+    if word in ("float", "double-float", "single-float", "short-float", "long-float") and type(value) in REALS:
         return to_float(value)
     if word == "function":
         return as_function(value)

@@ -67,8 +67,7 @@ ATOMIC: Final[dict[str, Test]] = {
     "simple-vector": _of(list),
     "array": lambda value: isinstance(value, str | list | Array),
     "simple-array": lambda value: (
-        isinstance(value, str | list)
-        or (isinstance(value, Array) and value.fill is None and not value.adjustable)
+        isinstance(value, str | list) or (isinstance(value, Array) and value.fill is None and not value.adjustable)
     ),
     "sequence": lambda value: value is NIL or isinstance(value, Cons) or is_vector(value),
     "function": is_function,
@@ -161,9 +160,7 @@ def _array(test: Test) -> Callable[[Any, list[Any]], bool]:
         if type(arguments[1]) is int:
             return len(dims) == arguments[1]
         wanted = items_of_list("array type", 0, arguments[1])
-        return len(wanted) == len(dims) and all(
-            _starred(w) or w == d for w, d in zip(wanted, dims, strict=True)
-        )
+        return len(wanted) == len(dims) and all(_starred(w) or w == d for w, d in zip(wanted, dims, strict=True))
 
     return matches
 
@@ -195,13 +192,10 @@ _COMPOUND: Final[dict[str, Callable[[Any, list[Any]], bool]]] = {
     "satisfies": lambda value, parts: holds(as_function(parts[0])(value)),
     "mod": lambda value, parts: type(value) is int and 0 <= value < parts[0],
     "unsigned-byte": lambda value, parts: (
-        type(value) is int
-        and value >= 0
-        and (not parts or _starred(parts[0]) or value.bit_length() <= parts[0])
+        type(value) is int and value >= 0 and (not parts or _starred(parts[0]) or value.bit_length() <= parts[0])
     ),
     "signed-byte": lambda value, parts: (
-        type(value) is int
-        and (not parts or _starred(parts[0]) or -(1 << parts[0] - 1) <= value < 1 << parts[0] - 1)
+        type(value) is int and (not parts or _starred(parts[0]) or -(1 << parts[0] - 1) <= value < 1 << parts[0] - 1)
     ),
     "cons": _cons,
     "function": lambda value, parts: is_function(value),
@@ -238,9 +232,7 @@ def sequence_type(name: str, spec: Any) -> tuple[str, int | None]:
         expanded = _defined(head, tuple(arguments))
         if expanded is not None:
             return sequence_type(name, expanded)
-    raise error(
-        "E-TYPE-004", f"{name}: {brief(spec)} is no sequence type", help="write 'list, 'vector or 'string"
-    )
+    raise error("E-TYPE-004", f"{name}: {brief(spec)} is no sequence type", help="write 'list, 'vector or 'string")
 
 
 def _length(arguments: list[Any]) -> int | None:

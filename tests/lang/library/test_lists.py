@@ -26,7 +26,7 @@ from tests.lang.evaluation import fault, shown
         ("(member 2.0 '(1 2 3) :test #'=)", "(2 3)"),
         ("(member 1 '(3 2 1) :test-not #'<)", "(1)"),
         ("(member-if #'oddp '(2 3 4))", "(3 4)"),
-        ("(assoc \"b\" '((\"a\" . 1) (\"b\" . 2)) :test #'equal)", '("b" . 2)'),
+        ('(assoc "b" \'(("a" . 1) ("b" . 2)) :test #\'equal)', '("b" . 2)'),
         ("(assoc 'x nil)", "nil"),
         ("(rassoc-if #'evenp '((a . 1) (b . 2)))", "(b . 2)"),
         ("(adjoin '(1) '((1)) :test #'equal)", "((1))"),

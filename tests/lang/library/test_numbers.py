@@ -70,6 +70,9 @@ from tests.lang.evaluation import fault, shown
         ("(dpb 1 (byte 4 0) 255)", "241"),
         ("(list (evenp 4) (oddp -3) (zerop 0.0) (plusp 1/2) (minusp -1))", "(t t t t t)"),
         ("(list (1+ 1/2) (1- 0.5))", "(3/2 -0.5)"),
+        ("(decode-float -6.0)", "0.75 ; 3 ; -1.0"),
+        ("(integer-decode-float 1.0)", "4503599627370496 ; -52 ; 1"),
+        ("(list (scale-float 1.5 3) (float-sign -2.0 3.0))", "(12.0 -3.0)"),
     ],
 )
 def test_values(form: str, value: str) -> None:

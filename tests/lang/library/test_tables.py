@@ -10,9 +10,11 @@ from tests.lang.evaluation import fault, shown
 @pytest.mark.parametrize(
     ("form", "value"),
     [
-        ("(let ((h (make-hash-table))) (setf (gethash 1 h) :a (gethash 1.0 h) :b) (list (gethash 1 h) (gethash 1.0 h)))",
+        ("(let ((h (make-hash-table))) (setf (gethash 1 h) :a (gethash 1.0 h) :b)"
+         " (list (gethash 1 h) (gethash 1.0 h)))",
          "(:a :b)"),
-        ("(let ((h (make-hash-table :test 'equal))) (setf (gethash '(1 \"a\") h) 2) (gethash (list 1 \"a\") h))", "2 ; t"),
+        ("(let ((h (make-hash-table :test 'equal))) (setf (gethash '(1 \"a\") h) 2)"
+         " (gethash (list 1 \"a\") h))", "2 ; t"),
         ("(let ((h (make-hash-table :test #'equalp))) (setf (gethash \"AB\" h) 2) (gethash #(#\\a #\\b) h))", "2 ; t"),
         ("(gethash :x (make-hash-table) 7)", "7 ; nil"),
         ("(let ((h (make-hash-table)) (out nil)) (dolist (k '(c a b)) (setf (gethash k h) k))"
@@ -27,8 +29,9 @@ from tests.lang.evaluation import fault, shown
         ("(make-array nil :initial-element 5)", "#0A5"),
         ("(make-array '(0 2))", "#2A()"),
         ("(let ((a (make-array '(2 3)))) (setf (aref a 1 2) 9) (list (aref a 1 2) (row-major-aref a 5)))", "(9 9)"),
-        ("(let ((v (make-array 0 :fill-pointer 0 :adjustable t))) (list (vector-push-extend 'a v) (vector-push-extend 'b v)"
-         " (length v) (vector-pop v) v))", "(0 1 2 b #(a))"),
+        ("(let ((v (make-array 0 :fill-pointer 0 :adjustable t)))"
+         " (list (vector-push-extend 'a v) (vector-push-extend 'b v) (length v) (vector-pop v) v))",
+         "(0 1 2 b #(a))"),
         ("(let ((v (make-array 1 :fill-pointer 0))) (list (vector-push 1 v) (vector-push 2 v)))", "(0 nil)"),
         ("(adjust-array (make-array '(2 2) :initial-contents '((1 2) (3 4))) '(3 1) :initial-element 0)",
          "#2A((1) (3) (0))"),
