@@ -70,12 +70,12 @@ def write_checkpoint(root: Path, position: Position, tensors: Tensors, facts: Ma
     """
     target = step_directory(root, position.step)
     nonce = secrets.token_hex(8)
-    target.mkdir(parents=True, exist_ok=True)
-    sync_directory(root)
     temporary = target / f"{INDEX}.{nonce}.tmp"
     files: dict[str, dict[str, object]] = {}
     index: dict[str, dict[str, object]] = {}
     try:
+        target.mkdir(parents=True, exist_ok=True)
+        sync_directory(root)
         for number, shard in enumerate(_shards(flat_tensors(tensors))):
             name = f"tensors-{number:04d}-{nonce}.safetensors"
             data = serialized(shard)
@@ -97,10 +97,7 @@ def write_checkpoint(root: Path, position: Position, tensors: Tensors, facts: Ma
         }
         replace_synced(target / INDEX, sealed(body), temporary)
     except OSError:
-        for left in (temporary, *target.glob(f"*-{nonce}.safetensors")):
-            left.unlink(missing_ok=True)
-        if not any(target.iterdir()):
-            target.rmdir()
+        _take_back(target, nonce)
         raise
     _clear(target, {INDEX, *files})
     return Written(target, nonce, sum(int(str(file["bytes"])) for file in files.values()))
@@ -180,6 +177,17 @@ def _shards(tensors: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
         shard[key] = array
         size += array.nbytes
     yield shard
+
+
+def _take_back(target: Path, nonce: str) -> None:
+    """Removes what an attempt left, its index first should that have got its name."""
+    index = target / INDEX
+    if index.exists() and nonce.encode() in index.read_bytes():
+        index.unlink()
+    for left in target.glob(f"*{nonce}*"):
+        left.unlink()
+    if target.is_dir() and not any(target.iterdir()):
+        target.rmdir()
 
 
 def _clear(target: Path, named: set[str]) -> None:

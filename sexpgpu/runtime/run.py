@@ -101,6 +101,12 @@ def _failed(error: Diagnostic, reports: _Reports, directory: Path | None) -> Run
     return RunResult(code, directory, error=error, warnings=tuple(reports.records))
 
 
+def _not_written(directory: Path, fault: OSError) -> Diagnostic:
+    where = f" ({fault.filename})" if fault.filename else ""
+    reason = f"{fault.strerror or fault}{where}"
+    return Diagnostic("E-IO-001", f"{directory} cannot be written", actual=reason)
+
+
 def _run_in(
     directory: RunDirectory, engine: Engine, options: RunOptions, reports: _Reports, signals: Signals
 ) -> RunResult:
@@ -159,8 +165,8 @@ def _run_in(
         code = _close(outcome, events, status, signals, time.perf_counter() - started)
         warnings = tuple(reports.records)
         return RunResult(code, directory.path, outcome.step, plan.stop, outcome.metrics, warnings=warnings)
-    except SxError as fault:
-        error = fault.diagnostic
+    except (SxError, OSError) as fault:
+        error = fault.diagnostic if isinstance(fault, SxError) else _not_written(directory.path, fault)
         if events is not None:
             at = str(error.span) if error.span else None
             events.write("error", step, code=error.code, message=error.message, at=at)
