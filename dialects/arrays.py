@@ -34,6 +34,30 @@ def plain(function: Callable[..., Any]) -> Callable[..., Array]:
     return apply
 
 
+_BLOCK_BYTES = 1 << 16  # a handful of such rows stays in the second-level cache
+
+
+def blockwise(function: Callable[..., None]) -> Callable[..., Array]:
+    """An elementwise function of several passes, run over short stretches so that they meet in the cache.
+
+    `function(*stretches, out=stretch, **attrs)` works on arrays with one axis and leaves the result in `out`, which
+    may be one of the operands.
+    """
+
+    def apply(*arrays: Array, out: Array | None = None, **attrs: Any) -> Array:
+        first = arrays[0]
+        result = out if out is not None and out.flags.c_contiguous else np.empty(first.shape, first.dtype)
+        target = result.reshape(-1)
+        sources = [array.reshape(-1) for array in arrays]
+        length = _BLOCK_BYTES // first.itemsize
+        for start in range(0, target.size, length):
+            stretch = slice(start, start + length)
+            function(*[source[stretch] for source in sources], out=target[stretch], **attrs)
+        return result if out is None or out is result else deliver(result, out)
+
+    return apply
+
+
 def deliver(result: Array, out: Array | None) -> Array:
     """`result`, in `out` when it is given."""
     if out is None:

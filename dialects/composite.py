@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sexpgpu.diag import error
-from sexpgpu.dialects.arrays import deliver
-from sexpgpu.dialects.erf import erf
+from sexpgpu.dialects.arrays import blockwise, deliver
+from sexpgpu.dialects.erf import erf_stretch
 from sexpgpu.dialects.opdef import Array, Attr, OpDef, Pointwise, Row, Sample, sample
 from sexpgpu.dialects.reduction import restored
 from sexpgpu.dialects.rules import elementwise, reduced_shape, require_axis, require_dtype
@@ -126,20 +126,29 @@ def _gelu_infer(op: str, roles: tuple[str, ...]) -> Callable[..., TensorType]:
     return infer
 
 
-def _gelu(x: Array, *, approximate: str, out: Array | None = None) -> Array:
-    share = _tanh_argument(x) if approximate == "tanh" else np.asarray(x * x.dtype.type(ROOT_HALF))
-    share = np.tanh(share, out=share) if approximate == "tanh" else erf(share, out=share)
+@blockwise
+def _gelu(x: Array, *, approximate: str, out: Array) -> None:
+    np.multiply(x, _gelu_share(x, approximate), out=out)
+
+
+def _gelu_share(x: Array, approximate: str) -> Array:
+    """The factor of x: P(X < x) for a standard normal X, or the form with tanh."""
+    if approximate == "tanh":
+        share = _tanh(x)
+    else:
+        share = x * ROOT_HALF
+        erf_stretch(share, out=share)
     share += 1
     share *= 0.5
-    return np.asarray(np.multiply(x, share, out=out))
+    return share
 
 
-def _tanh_argument(x: Array) -> Array:
-    inner = np.asarray(x * x)
+def _tanh(x: Array) -> Array:
+    inner: Array = x * x
     inner *= A * C
     inner += C
     inner *= x
-    return inner
+    return np.tanh(inner, out=inner)
 
 
 def _gelu_parts(b: Any, x: Any, *, approximate: str) -> Any:
@@ -147,30 +156,26 @@ def _gelu_parts(b: Any, x: Any, *, approximate: str) -> Any:
     return x * ((share + 1) * 0.5)
 
 
-def _gelu_grad(g: Array, x: Array, *, approximate: str, out: Array | None = None) -> Array:
+@blockwise
+def _gelu_grad(g: Array, x: Array, *, approximate: str, out: Array) -> None:
     slope = _gelu_slope_tanh(x) if approximate == "tanh" else _gelu_slope(x)
-    return np.asarray(np.multiply(g, slope, out=out))
+    np.multiply(g, slope, out=out)
 
 
 def _gelu_slope(x: Array) -> Array:
     """P(X < x) + x p(x) for a standard normal X with density p."""
-    density = np.asarray(x * x)
+    density: Array = x * x
     density *= -0.5
     np.exp(density, out=density)
     density *= x
     density *= NORMAL
-    share = np.asarray(x * x.dtype.type(ROOT_HALF))
-    erf(share, out=share)
-    share += 1
-    share *= 0.5
-    density += share
+    density += _gelu_share(x, "none")
     return density
 
 
 def _gelu_slope_tanh(x: Array) -> Array:
-    t = _tanh_argument(x)
-    np.tanh(t, out=t)
-    inner = np.asarray(x * x)
+    t = _tanh(x)
+    inner: Array = x * x
     inner *= 3 * A * C
     inner += C
     inner *= x
@@ -202,11 +207,12 @@ def _gelu_grad_vjp(b: Any, h: Any, out: Any, g: Any, x: Any, *, approximate: str
     return b("gelu_grad", h, x, approximate=approximate), h * g * curve
 
 
-def _silu(x: Array, out: Array | None = None) -> Array:
-    share = np.asarray(-x)
+@blockwise
+def _silu(x: Array, *, out: Array) -> None:
+    share = -x
     np.exp(share, out=share)
     share += 1
-    return np.asarray(np.divide(x, share, out=out))
+    np.divide(x, share, out=out)
 
 
 def _silu_vjp(b: Any, g: Any, out: Any, x: Any) -> tuple[Any, ...]:
@@ -214,13 +220,14 @@ def _silu_vjp(b: Any, g: Any, out: Any, x: Any) -> tuple[Any, ...]:
     return (g * (share + out * (1 - share)),)
 
 
-def _softplus(x: Array, out: Array | None = None) -> Array:
+@blockwise
+def _softplus(x: Array, *, out: Array) -> None:
     # log(1 + e^x) = max(x, 0) + log(1 + e^-|x|), which cannot overflow.
-    rest = np.asarray(np.abs(x))
+    rest = np.abs(x)
     np.negative(rest, out=rest)
     np.exp(rest, out=rest)
     np.log1p(rest, out=rest)
-    return np.asarray(np.add(np.maximum(x, 0), rest, out=out))
+    np.add(np.maximum(x, 0), rest, out=out)
 
 
 def _softplus_parts(b: Any, x: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sexpgpu.dialects.arrays import plain, select, ufunc
+from sexpgpu.dialects.arrays import blockwise, plain, select, ufunc
 from sexpgpu.dialects.erf import erf
 from sexpgpu.dialects.opdef import Array, Attr, Move, OpDef, Pointwise, Sample, numpy_dtype, sample
 from sexpgpu.dialects.rules import ANY, BOOL, NUMBERS, elementwise, require_dtype, require_same, with_dtype
@@ -73,17 +73,19 @@ def _binary(
     )
 
 
-def _sigmoid(x: Array, out: Array | None = None) -> Array:
+@blockwise
+def _sigmoid(x: Array, *, out: Array) -> None:
     # Where e^-x overflows, 1/inf is the 0 wanted.
-    result = np.negative(x, out=out)
-    result = np.exp(result, out=out)
-    result = np.add(result, 1, out=out)
-    return np.asarray(np.divide(1, result, out=out))
+    np.negative(x, out=out)
+    np.exp(out, out=out)
+    out += 1
+    np.divide(1, out, out=out)
 
 
-def _rsqrt(x: Array, out: Array | None = None) -> Array:
-    root = np.sqrt(x, out=out)
-    return np.asarray(np.divide(1, root, out=out))
+@blockwise
+def _rsqrt(x: Array, *, out: Array) -> None:
+    np.sqrt(x, out=out)
+    np.divide(1, out, out=out)
 
 
 def _relu(x: Array, out: Array | None = None) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sexpgpu.dialects.arrays import blockwise
 from sexpgpu.dialects.opdef import Array
 
 _F32_NEAR = (
@@ -77,7 +78,6 @@ _WORDS: dict[np.dtype[Any], tuple[type, Any]] = {
     np.dtype(np.float32): (np.int32, np.int32(-(2**31))),
     np.dtype(np.float64): (np.int64, np.int64(-(2**63))),
 }
-_BLOCK_BYTES = 1 << 17  # the rows of a block stay in the second-level cache
 
 
 def _pieces(dtype: type) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
@@ -88,42 +88,37 @@ def _pieces(dtype: type) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
 _COEFFICIENTS = {np.dtype(dtype): _pieces(dtype) for dtype in (np.float32, np.float64)}
 
 
-def erf(x: Array, out: Array | None = None) -> Array:
-    """erf of each element, f32 or f64 of any shape; `out` may be `x`."""
-    result = np.empty(x.shape, x.dtype) if out is None or not out.flags.c_contiguous else out
-    source, target = x.reshape(-1), result.reshape(-1)
+def erf_stretch(x: Array, out: Array) -> None:
+    """erf of an array with one axis, f32 or f64, into `out`, which may be `x`."""
     near, far = _COEFFICIENTS[x.dtype]
-    # Choosing between the pieces and copying the sign are bit operations: NumPy's `where` and `copysign`
-    # branch on every element and would take half of the time.
+    size, inner, outer = np.empty((3, x.size), x.dtype)
+    np.minimum(np.abs(x, out=size), _END[x.dtype], out=size)
+
+    np.multiply(size, size, out=outer)
+    _polynomial(near, outer, inner)
+    inner *= size
+    inner += size
+
+    size -= _SPLIT
+    _polynomial(far, size, outer)
+    np.exp(outer, out=outer)
+    np.subtract(1, outer, out=outer)
+
+    # Choosing between the pieces and copying the sign are bit operations: NumPy's `where` and `copysign` branch on
+    # every element and would take half of the time.
     word, sign = _WORDS[x.dtype]
-    length = min(_BLOCK_BYTES // x.itemsize, source.size)
-    rows = np.empty((3, length), x.dtype)
-    for start in range(0, source.size, length or 1):
-        part = source[start : start + length]
-        size, inner, outer = rows[:, : part.size]
-        np.minimum(np.abs(part, out=size), _END[x.dtype], out=size)
+    below: Array = size.view(word)
+    chosen: Array = outer.view(word)
+    other: Array = inner.view(word)
+    below >>= 8 * x.itemsize - 1  # all ones where size - split is negative
+    other ^= chosen
+    other &= below
+    chosen ^= other
+    np.bitwise_and(x.view(word), sign, out=other)
+    np.bitwise_or(chosen, other, out=out.view(word))
 
-        np.multiply(size, size, out=outer)
-        _polynomial(near, outer, inner)
-        inner *= size
-        inner += size
 
-        size -= _SPLIT
-        _polynomial(far, size, outer)
-        np.exp(outer, out=outer)
-        np.subtract(1, outer, out=outer)
-
-        below, chosen, other = size.view(word), outer.view(word), inner.view(word)
-        below >>= 8 * x.itemsize - 1  # all ones where size - split is negative
-        other ^= chosen
-        other &= below
-        chosen ^= other
-        np.bitwise_and(part.view(word), sign, out=other)
-        np.bitwise_or(chosen, other, out=target[start : start + length].view(word))
-    if out is not None and out is not result:
-        np.copyto(out, result)
-        return out
-    return result
+erf = blockwise(erf_stretch)
 
 
 def _polynomial(coefficients: tuple[Array, ...], x: Array, out: Array) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -269,3 +271,10 @@ def test_two_contexts_at_once_do_not_mix() -> None:
         with pytest.raises(SxError):
             first.parse_module("module {", "bad.mlir")
         assert first.reports == []
+
+
+def test_the_package_has_one_name(root: Path) -> None:
+    """From the top of the tree `import dialects` would make a second table; it is refused."""
+    program = "import dialects"
+    ended = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
+    assert "import this package as sexpgpu.dialects" in ended.stderr
