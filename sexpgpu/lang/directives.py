@@ -327,7 +327,7 @@ def iterate(run: Run, here: Directive, values: list[Any]) -> None:
                 inner.write(body)
         except UpAndOut:
             break
-        if inner.next == before:
+        if inner.next == before < len(items) and most == MOST_REPEATS:
             raise run.fault("this ~{ takes no argument, so it would never end")
     if here.at:
         run.next = inner.next
