@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from sexpgpu.diag import Span, SxError, error
 from sexpgpu.dialects.bf16 import round_bf16
+from sexpgpu.dialects.locations import span_of
 from sexpgpu.dialects.opdef import Array, Constant, Contract, Dense, Move, OpDef, Pointwise, Row, numpy_dtype
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
@@ -46,6 +48,7 @@ class Instruction:
     in_place: int | None
     rounds: bool  # the result is bf16, whose values are rounded where they are made
     view: bool  # the result shares the memory of its operand
+    span: Span | None
 
 
 class Program:
@@ -75,23 +78,23 @@ class Program:
         for slot, array in self.constants.items():
             slots[slot] = array
         free: dict[tuple[int, Any], list[Array]] = {}
-        with np.errstate(all="ignore"):
-            for step in self.instructions:
-                ins = [slots[i] for i in step.ins]
-                value = step.run(*ins) if step.out is None else step.run(*ins, out=_memory(step, slots, free))
-                if step.rounds:
-                    value = round_bf16(value)
-                if len(step.outs) == 1:
-                    slots[step.outs[0]] = value
-                else:
-                    for slot, part in zip(step.outs, value, strict=True):
-                        slots[slot] = part
-                for slot in step.recycled:
-                    array = slots[slot]
-                    if array is not None and array is not value and array.nbytes >= POOLED_BYTES:
-                        free.setdefault((array.nbytes, array.dtype), []).append(array)
-                for slot in step.dead:
-                    slots[slot] = None
+        step = None
+        try:
+            with np.errstate(all="ignore"):
+                for step in self.instructions:
+                    _execute(step, slots, free)
+        except SxError as fault:
+            assert step is not None
+            raise SxError(fault.diagnostic.at(step.span)) from None
+        except MemoryError:
+            assert step is not None
+            sizes = " and ".join(str(self.types[slot]) for slot in step.outs)
+            raise error(
+                "E-MEM-002",
+                f"there is not enough memory for {sizes}, the result of {step.op} in graph `{self.spec.name}`",
+                step.span,
+                help="a smaller batch, or more :microbatches",
+            ) from None
         return [np.array(slots[i]) if shared else slots[i] for i, shared in self.results]
 
     def peak_bytes(self) -> int:
@@ -110,6 +113,25 @@ class Program:
             for slot in step.released:
                 live -= held.pop(slot, 0)
         return peak
+
+
+def _execute(step: Instruction, slots: list[Any], free: dict[tuple[int, Any], list[Array]]) -> None:
+    """Run one operation, then forget what it was the last to read."""
+    ins = [slots[i] for i in step.ins]
+    value = step.run(*ins) if step.out is None else step.run(*ins, out=_memory(step, slots, free))
+    if step.rounds:
+        value = round_bf16(value)
+    if len(step.outs) == 1:
+        slots[step.outs[0]] = value
+    else:
+        for slot, part in zip(step.outs, value, strict=True):
+            slots[slot] = part
+    for slot in step.recycled:
+        array = slots[slot]
+        if array is not None and array.nbytes >= POOLED_BYTES:
+            free.setdefault((array.nbytes, array.dtype), []).append(array)
+    for slot in step.dead:
+        slots[slot] = None
 
 
 def _memory(step: Instruction, slots: list[Any], free: dict[tuple[int, Any], list[Array]]) -> Array | None:
@@ -175,6 +197,7 @@ def load(func: Any) -> Program:
                 in_place,
                 type.dtype == "bf16" and not isinstance(record.kind, Move),
                 shares[outs[0]] != outs[0],
+                span_of(op.location),
             )
         )
     owners = [shares[s] for s in results]
