@@ -31,6 +31,7 @@ from sexpgpu.lang.forms import Symbol
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
+Expander = Callable[..., Any]
 
 
 @frozen
@@ -79,11 +80,25 @@ class Builtin:
 
 
 @frozen
+class MacroBuiltin:
+    """A macro written in Python: `expand` takes the whole call (a cons) and gives the form to evaluate instead."""
+
+    name: str
+    shape: str
+    expand: Expander
+
+
+@frozen
 class Library:
-    """A named table of builtins."""
+    """A named table of builtins, and of macros written in Python.
+
+    `names` gives builtins that only generated code calls the uninterned symbols they are called by.
+    """
 
     name: str
     table: dict[str, Builtin] = field(factory=dict)
+    macros: dict[str, MacroBuiltin] = field(factory=dict)
+    names: dict[str, Symbol] = field(factory=dict)
 
     def builtin(self, name: str, lambda_list: str = "()", *, many: bool = False) -> Callable[[F], F]:
         """Put the decorated function into the table as `name`; the decorator gives it back unchanged."""
@@ -95,6 +110,18 @@ class Library:
             )
             self.table[name] = record
             return function
+
+        return enter
+
+    def macro(self, name: str, shape: str) -> Callable[[Expander], Expander]:
+        """Put the decorated expander into the table; `shape` is what a call looks like, `(dolist (x list) form...)`.
+
+        The expander gets the whole call. It may raise `error("E-MACRO-001", ...)` without a span.
+        """
+
+        def enter(expand: Expander) -> Expander:
+            self.macros[name] = MacroBuiltin(name, shape, expand)
+            return expand
 
         return enter
 
@@ -190,10 +217,9 @@ def odd_keywords(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> S
 
 def show(value: Any) -> str:
     """A value as a message quotes it, cut to 60 characters."""
-    from sexpgpu.lang.printer import print_form
+    from sexpgpu.lang.printer import brief  # the printer knows conditions and arrays, which build on this module
 
-    text: str = print_form(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return brief(value)
 
 
 def _callable(name: str, parameters: Parameters, function: Function) -> Function:

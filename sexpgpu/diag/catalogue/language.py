@@ -88,9 +88,6 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-NAME-004", "constant cannot change",
           "Constants, keywords, `t` and `nil` can be neither assigned nor bound.",
           "(setq nil 3)"),
-    Entry("E-NAME-005", "name defined twice",
-          "One file defines the same name twice; the second definition would silently replace the first.",
-          "(defun f () 1)\n(defun f () 2)"),
     # Reading.
     Entry("E-READ-001", "parenthesis never closed",
           "A list that begins here does not end. The note names the form that begins in column 1 inside it, where a "
@@ -172,10 +169,16 @@ ENTRIES: tuple[Entry, ...] = (
           "The name is a special variable, so this binding is dynamic: functions called from here see it. Name special "
           "variables *so*, or define the value by `def`.",
           "(defvar width 3)\n(let ((width 4)) width)"),
+    Entry("W-NAME-003", "name defined twice",
+          "One file defines the same name twice; the second definition would silently replace the first.",
+          "(defun f () 1)\n(defun f () 2)"),
     Entry("W-READ-001", "backslash escape in a string",
           "Strings have no escapes but \\\" and \\\\: \"a\\nb\" reads as \"anb\". Use ~% in format, or a line break.",
           '"a\\nb"'),
     Entry("W-READ-002", "looks like a number but is a symbol",
           "The token is read as a symbol although it begins like a number.",
           "1_000"),
+    Entry("W-USER-001", "warning of the program",
+          "`(warn ...)` was called; the message is the program's own.",
+          '(warn "width ~a is odd" 3)'),
 )  # fmt: skip

@@ -1,0 +1,307 @@
+"""let, let*, setq, function, flet, labels, macrolet, symbol-macrolet, locally, progv."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sexpgpu.diag import warning
+from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed, name_of, special
+from sexpgpu.lang.analyze.lambdas import analyze_lambda, split_body
+from sexpgpu.lang.analyze.macros import local_macro
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.forms import NIL, Cons, Symbol, setf_name, symbol
+from sexpgpu.lang.ir import (
+    Const,
+    DynamicLet,
+    GlobalRef,
+    Let,
+    LocalFunctions,
+    LocalRef,
+    LocalVar,
+    Node,
+    Seq,
+    Within,
+)
+from sexpgpu.lang.place import Place
+from sexpgpu.lang.scope import SPECIAL, Scope, SymbolMacro
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.analyze.core import Analyzer
+
+SETF: Final = symbol("setf")
+SETQ: Final = symbol("setq")
+LAMBDA: Final = symbol("lambda")
+LET: Final = "(let ((name value)...) form...)"
+
+
+class _Binding:
+    """One `(name value)` of a let."""
+
+    __slots__ = ("name", "place", "value")
+
+    def __init__(self, name: Symbol, value: tuple[Any, Place], place: Place) -> None:
+        self.name = name
+        self.value = value
+        self.place = place
+
+
+def _bindings(an: Analyzer, item: tuple[Any, Place], word: str) -> list[_Binding]:
+    shape = LET.replace("let", word, 1)
+    form, place = item
+    found = []
+    for binding, where in items_of(form, place, shape):
+        if isinstance(binding, Symbol) and binding is not NIL:
+            name, value = binding, (NIL, where)
+        elif isinstance(binding, Cons):
+            parts = items_of(binding, where, "(name value)")
+            if not 1 <= len(parts) <= 2:
+                raise malformed(where, shape, f"a binding is (name value), found {show(binding)}")
+            name = name_of(parts[0], shape)
+            value = parts[1] if len(parts) == 2 else (NIL, where)
+        else:
+            help = None
+            if isinstance(form, Cons) and isinstance(form.car, Symbol):
+                help = f"write ({word} (({show(form.car)} {show(binding)})) ...)"
+            raise malformed(where, shape, f"a binding is (name value), found {show(binding)}", help)
+        an.forbid_constant(name, where, "bound")
+        found.append(_Binding(name, value, where))
+    return found
+
+
+def _shape_slip(an: Analyzer, item: tuple[Any, Place], word: str, scope: Scope) -> None:
+    """`(let (x 1) ...)`: the parentheses around the one binding are missing."""
+    form, place = item
+    if isinstance(form, Cons) and isinstance(form.car, Symbol) and isinstance(form.cdr, Cons) \
+            and form.cdr.cdr is NIL and isinstance(form.cdr.car, Cons) and scope.variable(form.car) is None:
+        head = form.cdr.car.car
+        if isinstance(head, Symbol) and form.cdr.car.cdr is not NIL and an.module.function(head) is not None:
+            raise malformed(place, LET.replace("let", word, 1), f"a binding is (name value), found {show(form.car)}",
+                            f"write ({word} ({show(form)}) ...)")
+
+
+@special("(let ((name value)...) form...)", 1)
+def let(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    bindings = _bindings(an, items[0], "let")
+    _shape_slip(an, items[0], "let", scope)
+    parts = split_body(an, items[1:])
+    inner = scope.inner()
+    lexical: list[tuple[LocalVar, Node]] = []
+    dynamic = []
+    seen: set[Symbol] = set()
+    values = [an.analyze(b.value[0], scope, b.value[1]) for b in bindings]
+    for binding, value in zip(bindings, values, strict=True):
+        name = binding.name
+        if name in seen:
+            raise malformed(binding.place, LET, f"`{show(name)}` is bound twice in one let", "use let*")
+        seen.add(name)
+        var = an.variable(name, scope.function, binding.place)
+        lexical.append((var, value))
+        if name in parts.specials or an.is_special(name):
+            dynamic.append(dynamic_binding(an, name, LocalRef(binding.place, var), inner, binding.place))
+            inner.variables[name] = SPECIAL
+        else:
+            inner.variables[name] = var
+    for name in parts.specials:
+        inner.variables.setdefault(name, SPECIAL)
+    body = an.sequence(parts.forms, inner, place)
+    if dynamic:
+        body = DynamicLet(place, dynamic, body)
+    return Let(place, lexical, body) if lexical else body
+
+
+@special("(let* ((name value)...) form...)", 1)
+def let_star(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    bindings = _bindings(an, items[0], "let*")
+    _shape_slip(an, items[0], "let*", scope)
+    parts = split_body(an, items[1:])
+    inner = scope
+    steps: list[tuple[LocalVar, Node] | tuple[Any, str, Node]] = []
+    for binding in bindings:
+        value = an.analyze(binding.value[0], inner, binding.value[1])
+        inner = inner.inner()
+        name = binding.name
+        if name in parts.specials or an.is_special(name):
+            steps.append(dynamic_binding(an, name, value, inner, binding.place))
+            inner.variables[name] = SPECIAL
+        else:
+            var = an.variable(name, scope.function, binding.place)
+            steps.append((var, value))
+            inner.variables[name] = var
+    if parts.specials:
+        inner = inner.inner()
+        bound = {b.name for b in bindings}
+        inner.variables.update((name, SPECIAL) for name in parts.specials - bound)
+    body = an.sequence(parts.forms, inner, place)
+    for step in reversed(steps):
+        if len(step) == 3:
+            body = DynamicLet(place, [step], body)
+        elif isinstance(body, Let):
+            body.bindings.insert(0, step)
+        else:
+            body = Let(place, [step], body)
+    return body
+
+
+def dynamic_binding(
+    an: Analyzer, name: Symbol, value: Node, scope: Scope, place: Place
+) -> tuple[list[Any], str, Node]:
+    """The binding of a special variable; W-NAME-002 where its name does not show that it is one."""
+    inner = scope.inner()
+    inner.variables[name] = SPECIAL
+    variable = an.global_variable(name, inner, place)
+    if variable.kind == "special" and not (name.name.startswith("*") and name.name.endswith("*")):
+        an.session.warn(
+            warning("W-NAME-002", f"`{show(name)}` is a special variable: this binding is dynamic", place.span)
+        )
+    return variable.ref, an.module.key_of(variable.ref, f"v.{name.name}"), value
+
+
+@special("(progv names values form...)", 2)
+def progv(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    args = an.each(items[:2], scope)
+    return Within(place, "progv", args, an.sequence(items[2:], scope, place))
+
+
+@special("(locally form...)")
+def locally(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    parts = split_body(an, items)
+    inner = scope.inner()
+    inner.variables.update((name, SPECIAL) for name in parts.specials)
+    return an.sequence(parts.forms, inner, place)
+
+
+@special("(setq [name value]...)")
+def setq(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    if len(items) % 2:
+        raise malformed(items[-1][1], "(setq [name value]...)", f"`{show(items[-1][0])}` has no value")
+    nodes: list[Node] = []
+    for target, value in zip(items[::2], items[1::2], strict=True):
+        name = name_of(target, "(setq [name value]...)")
+        meaning = scope.variable(name)
+        if isinstance(meaning, SymbolMacro) or (meaning is None and an.module.symbol_macro(name) is not None):
+            form = Cons(SETF, Cons(name, Cons(value[0], NIL)))
+            nodes.append(an.analyze(form, scope, place))
+        else:
+            nodes.append(an.assign(name, an.analyze(value[0], scope, value[1]), scope, target[1]))
+    if not nodes:
+        return Const(place, NIL)
+    return nodes[0] if len(nodes) == 1 else Seq(place, nodes)
+
+
+@special("(psetq [name value]...)")
+def psetq(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    if len(items) % 2:
+        raise malformed(items[-1][1], "(psetq [name value]...)", f"`{show(items[-1][0])}` has no value")
+    bindings: list[tuple[LocalVar, Node]] = []
+    writes: list[Node] = []
+    for target, value in zip(items[::2], items[1::2], strict=True):
+        name = name_of(target, "(psetq [name value]...)")
+        var = an.variable(name, scope.function, target[1])
+        bindings.append((var, an.analyze(value[0], scope, value[1])))
+        meaning = scope.variable(name)
+        if isinstance(meaning, SymbolMacro):
+            inner = scope.inner()
+            fresh = Symbol(name.name)
+            inner.variables[fresh] = var
+            writes.append(an.analyze(Cons(SETF, Cons(name, Cons(fresh, NIL))), inner, place))
+        else:
+            writes.append(an.assign(name, LocalRef(target[1], var), scope, target[1]))
+    return Let(place, bindings, Seq(place, [*writes, Const(place, NIL)]))
+
+
+def function_key(form: Any, place: Place, shape: str) -> Symbol:
+    """A function name: a symbol, or `(setf name)`."""
+    if isinstance(form, Symbol) and not form.keyword:
+        return form
+    if isinstance(form, Cons) and form.car is SETF and isinstance(form.cdr, Cons) and isinstance(form.cdr.car, Symbol):
+        return setf_name(form.cdr.car)
+    raise malformed(place, shape, f"expected a function name, found {show(form)}")
+
+
+@special("(function name)", 1, 1)
+def function(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    form, where = items[0]
+    if isinstance(form, Cons) and form.car is LAMBDA:
+        return an.analyze(form, scope, where)
+    name = function_key(form, where, "(function name)")
+    local = scope.local_function(name)
+    if isinstance(local, LocalVar):
+        return an.local(local, scope, place)
+    if local is not None or an.module.macro(name) is not None:
+        raise fault(where, "E-NAME-002", f"`{show(name)}` is a macro, not a function")
+    cell = an.module.function(name)
+    if cell is None:
+        cell = an.undefined(name, scope, where)
+    if cell.builtin is not None:
+        return Const(place, cell.builtin.call)
+    if not cell.defined:
+        an.module.undefined_calls.append((cell, (scope, where)))
+    ref = GlobalRef(place, cell.ref, an.module.key_of(cell.ref, f"f.{name.name}"))
+    return ref
+
+
+@special("(flet ((name lambda-list form...)...) form...)", 1)
+def flet(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    return _local_functions(an, items, scope, place, recursive=False)
+
+
+@special("(labels ((name lambda-list form...)...) form...)", 1)
+def labels(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    return _local_functions(an, items, scope, place, recursive=True)
+
+
+def _local_functions(an: Analyzer, items: Items, scope: Scope, place: Place, recursive: bool) -> Node:
+    shape = "(flet ((name lambda-list form...)...) form...)"
+    inner = scope.inner()
+    definitions = []
+    for form, where in items_of(*items[0], shape):
+        parts = items_of(form, where, shape)
+        if len(parts) < 2:
+            raise malformed(where, shape, f"a local function is (name lambda-list form...), found {show(form)}")
+        name = function_key(*parts[0], shape)
+        var = an.variable(name, scope.function, parts[0][1])
+        inner.functions[name] = var
+        definitions.append((name, var, parts, where))
+    functions = []
+    for name, var, parts, where in definitions:
+        block = parts[0][0].cdr.car if isinstance(parts[0][0], Cons) else name
+        outer = inner if recursive else scope
+        functions.append((var, analyze_lambda(an, name.name, parts[1], parts[2:], outer, where, block)))
+    body = split_body(an, items[1:])
+    inside = inner.inner()
+    inside.variables.update((n, SPECIAL) for n in body.specials)
+    return LocalFunctions(place, functions, an.sequence(body.forms, inside, place))
+
+
+@special("(macrolet ((name lambda-list form...)...) form...)", 1)
+def macrolet(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    shape = "(macrolet ((name lambda-list form...)...) form...)"
+    inner = scope.inner()
+    for form, where in items_of(*items[0], shape):
+        parts = items_of(form, where, shape)
+        if len(parts) < 2:
+            raise malformed(where, shape, f"a local macro is (name lambda-list form...), found {show(form)}")
+        name = name_of(parts[0], shape)
+        inner.functions[name] = local_macro(an, name, parts, scope, where)
+    body = split_body(an, items[1:])
+    inner.variables.update((n, SPECIAL) for n in body.specials)
+    return an.sequence(body.forms, inner, place)
+
+
+@special("(symbol-macrolet ((name expansion)...) form...)", 1)
+def symbol_macrolet(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    shape = "(symbol-macrolet ((name expansion)...) form...)"
+    inner = scope.inner()
+    for form, where in items_of(*items[0], shape):
+        parts = items_of(form, where, shape)
+        if len(parts) != 2:
+            raise malformed(where, shape, f"a symbol macro is (name expansion), found {show(form)}")
+        name = name_of(parts[0], shape)
+        an.forbid_constant(name, where, "bound")
+        if an.is_special(name):
+            raise malformed(where, shape, f"`{show(name)}` is a special variable, it cannot be a symbol macro")
+        inner.variables[name] = SymbolMacro(parts[1][0])
+    body = split_body(an, items[1:])
+    inner.variables.update((n, SPECIAL) for n in body.specials)
+    return an.sequence(body.forms, inner, place)
+

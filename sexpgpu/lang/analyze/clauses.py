@@ -1,0 +1,115 @@
+"""case, ecase, typecase, etypecase."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sexpgpu.diag import warning
+from sexpgpu.lang.analyze.grammar import Items, items_of, malformed, special
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.forms import NIL, Cons, Symbol, T, symbol
+from sexpgpu.lang.ir import Const, If, Let, LocalRef, LocalVar, Node, Operation, Or
+from sexpgpu.lang.place import Place
+from sexpgpu.lang.reader import QUOTE
+from sexpgpu.lang.scope import Scope
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.analyze.core import Analyzer
+
+OTHERWISE: Final = (T, symbol("otherwise"))
+CASE: Final = "(case key-form (key form...)...)"
+TYPECASE: Final = "(typecase form (type form...)...)"
+
+
+@special("(case key-form (key form...)...)", 1)
+def case(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    return _case(an, items, scope, place, exhaustive=False)
+
+
+@special("(ecase key-form (key form...)...)", 1)
+def ecase(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    return _case(an, items, scope, place, exhaustive=True)
+
+
+def _case(an: Analyzer, items: Items, scope: Scope, place: Place, exhaustive: bool) -> Node:
+    var = LocalVar(symbol("key"), an.unique("key"), scope.function, place)
+    subject = an.analyze(items[0][0], scope, items[0][1])
+    clauses: list[tuple[list[Any], Node, Place]] = []
+    result: Node = Const(place, NIL)
+    accepted: list[Any] = []
+    for index, (form, where) in enumerate(items[1:]):
+        if not isinstance(form, Cons):
+            raise malformed(where, CASE, f"a case clause is (key form...), found {show(form)}")
+        parts = items_of(form, where, CASE)
+        keys, key_place = parts[0]
+        body = an.sequence(parts[1:], scope, where)
+        if keys in OTHERWISE and isinstance(keys, Symbol) and not exhaustive:
+            if index != len(items) - 2:
+                raise malformed(where, CASE, f"the {show(keys)} clause is the last")
+            result = body
+            continue
+        found = [key for key, _ in items_of(keys, key_place, CASE)] if isinstance(keys, Cons) or keys is NIL else [keys]
+        _warn_hopeless(an, keys, found, key_place)
+        accepted += found
+        clauses.append((found, body, where))
+    if exhaustive:
+        args: list[Node] = [LocalRef(place, var), Const(place, accepted)]
+        result = Operation(place, "no_case", args)
+    for found, body, where in reversed(clauses):
+        result = If(where, _is_one_of(an, var, found, where), body, result)
+    return Let(place, [(var, subject)], result)
+
+
+def _warn_hopeless(an: Analyzer, keys: Any, found: list[Any], place: Place) -> None:
+    if isinstance(keys, Cons) and keys.car is QUOTE and isinstance(keys.cdr, Cons) and keys.cdr.cdr is NIL:
+        plain = show(keys.cdr.car)
+        text = f"the key '{plain} is (quote {plain}): it matches the symbol quote"
+        an.session.warn(warning("W-CASE-001", text, place.span, f"write {plain}"))
+        return
+    for key in found:
+        if isinstance(key, str | Cons | list):
+            an.session.warn(warning("W-CASE-001", f"the key {show(key)} can never match: case compares by eql",
+                                    place.span, "use cond with equal"))  # fmt: skip
+
+
+def _is_one_of(an: Analyzer, var: LocalVar, keys: list[Any], place: Place) -> Node:
+    eql = an.module.base_function("eql")
+    tests: list[Node] = [
+        an.call_builtin(eql, [LocalRef(place, var), Const(place, key)], place) for key in keys
+    ]
+    if not tests:
+        return Const(place, NIL)
+    return tests[0] if len(tests) == 1 else Or(place, tests)
+
+
+@special("(typecase form (type form...)...)", 1)
+def typecase(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    return _typecase(an, items, scope, place, exhaustive=False)
+
+
+@special("(etypecase form (type form...)...)", 1)
+def etypecase(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    return _typecase(an, items, scope, place, exhaustive=True)
+
+
+def _typecase(an: Analyzer, items: Items, scope: Scope, place: Place, exhaustive: bool) -> Node:
+    var = LocalVar(symbol("object"), an.unique("object"), scope.function, place)
+    subject = an.analyze(items[0][0], scope, items[0][1])
+    typep = an.module.base_function("typep")
+    result: Node = Const(place, NIL)
+    clauses: list[tuple[Any, Node, Place]] = []
+    for form, where in items[1:]:
+        if not isinstance(form, Cons):
+            raise malformed(where, TYPECASE, f"a typecase clause is (type form...), found {show(form)}")
+        parts = items_of(form, where, TYPECASE)
+        clauses.append((parts[0][0], an.sequence(parts[1:], scope, where), where))
+    if exhaustive:
+        types = [kind for kind, _, _ in clauses]
+        result = Operation(place, "no_type", [LocalRef(place, var), Const(place, types)])
+    for kind, body, where in reversed(clauses):
+        if kind in OTHERWISE:
+            result = body
+            continue
+        test = an.call_builtin(typep, [LocalRef(where, var), Const(where, kind)], where)
+        result = If(where, test, body, result)
+    return Let(place, [(var, subject)], result)

@@ -1,0 +1,272 @@
+"""The analyzer: atoms, calls and macro calls; special forms are looked up in the grammar's table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sexpgpu.diag import Note, SxError
+from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed
+from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
+from sexpgpu.lang.builtin import Builtin, python_name, show, unknown_keyword, wrong_count
+from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
+from sexpgpu.lang.ir import (
+    Call,
+    CallBuiltin,
+    Const,
+    FunctionIR,
+    GlobalRef,
+    LocalRef,
+    LocalVar,
+    Node,
+    Seq,
+    SetGlobal,
+    SetLocal,
+)
+from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module
+from sexpgpu.lang.place import Place
+from sexpgpu.lang.scope import SPECIAL, Scope, SymbolMacro
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.session import Session
+
+LAMBDA = symbol("lambda")
+DECLARE = symbol("declare")
+DEEPEST_EXPANSION = 500
+
+
+class Environment:
+    """What `&environment` gives a macro: enough to expand further forms where the call stands."""
+
+    __slots__ = ("analyzer", "scope")
+
+    def __init__(self, analyzer: Analyzer, scope: Scope) -> None:
+        self.analyzer = analyzer
+        self.scope = scope
+
+
+class Analyzer:
+    """Analyses the forms of one compilation unit; variable names are unique in it."""
+
+    def __init__(self, session: Session, module: Module) -> None:
+        self.session = session
+        self.module = module
+        self._count = 0
+
+    def unique(self, name: str) -> str:
+        """A Python name that nothing else in this unit has."""
+        self._count += 1
+        return f"{name}.{self._count}"
+
+    def variable(self, name: Symbol, function: FunctionIR, place: Place) -> LocalVar:
+        """A fresh lexical variable."""
+        return LocalVar(name, self.unique(name.name), function, place)
+
+    # Forms.
+
+    def analyze(self, form: Any, scope: Scope, place: Place) -> Node:
+        """The node of a form that stands at `place`."""
+        expansions = 0
+        while True:
+            if isinstance(form, Symbol):
+                return self._symbol(form, scope, place)
+            if not isinstance(form, Cons):
+                return Const(place, form)
+            head = form.car
+            if not isinstance(head, Symbol):
+                return self._computed_call(form, scope, place)
+            local = scope.local_function(head)
+            if isinstance(local, LocalVar):
+                return Call(place, self.local(local, scope, place), self.operands(form, scope, place))
+            if local is None:
+                special = SPECIALS.get(head)
+                if special is not None:
+                    items = items_of(form.cdr, place, special.shape)
+                    self.check_count(form, items, special.least, special.most, special.shape, place)
+                    return special.analyze(self, items, scope, place)
+            macro = local or self.module.macro(head)
+            if macro is None:
+                return self._call(head, form, scope, place)
+            expansions += 1
+            if expansions > DEEPEST_EXPANSION:
+                raise fault(place, "E-LIMIT-001", f"`{head.name}` expands without end")
+            form = self.expand(macro, form, scope, place)
+            place = place.expanded(head.name, macro.quiet).of_form(form)
+
+    def each(self, items: Items, scope: Scope) -> list[Node]:
+        """The nodes of several forms."""
+        return [self.analyze(form, scope, place) for form, place in items]
+
+    def operands(self, form: Cons, scope: Scope, place: Place) -> list[Node]:
+        """The nodes of a call's arguments."""
+        return self.each(items_of(form.cdr, place, "(function argument...)"), scope)
+
+    def sequence(self, items: Items, scope: Scope, place: Place) -> Node:
+        """Several forms, of which the last gives the value; nil when there is none."""
+        if not items:
+            return Const(place, NIL)
+        nodes = self.each(items, scope)
+        return nodes[0] if len(nodes) == 1 else Seq(place, nodes)
+
+    def check_count(
+        self, form: Cons, items: Items, least: int, most: int | None, shape: str, place: Place
+    ) -> None:
+        if len(items) < least or (most is not None and len(items) > most):
+            extra = f", the first too many is {show(items[most][0])}" if most and len(items) > most else ""
+            raise malformed(place, shape, f"`{form.car.name}` does not take {len(items)} operands{extra}")
+
+    # Macros.
+
+    def expand(self, macro: Macro, form: Cons, scope: Scope, place: Place) -> Any:
+        """One expansion of a macro call; an error in the expander is shown at the call."""
+        try:
+            return macro.expand(form, Environment(self, scope))
+        except SxError as fault_:
+            raise self.session.explain_expansion(fault_, macro, place) from fault_
+        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as raw:
+            raise self.session.explain_expansion(self.session.explained(raw), macro, place) from raw
+
+    def macroexpand(self, form: Any, scope: Scope, place: Place, once: bool = False) -> tuple[Any, bool]:
+        """`form` with its head expanded until it is no macro call (or once), and whether it was expanded."""
+        expanded = False
+        while True:
+            if isinstance(form, Symbol):
+                found = scope.variable(form)
+                stands_for = found.expansion if isinstance(found, SymbolMacro) else None
+                if found is None:
+                    stands_for = self.module.symbol_macro(form)
+                if stands_for is None:
+                    return form, expanded
+                form = stands_for
+            elif isinstance(form, Cons) and isinstance(form.car, Symbol):
+                local = scope.local_function(form.car)
+                if isinstance(local, LocalVar) or (local is None and form.car in SPECIALS):
+                    return form, expanded
+                macro = local or self.module.macro(form.car)
+                if macro is None:
+                    return form, expanded
+                form = self.expand(macro, form, scope, place)
+            else:
+                return form, expanded
+            expanded = True
+            if once:
+                return form, expanded
+
+    # Variables.
+
+    def _symbol(self, name: Symbol, scope: Scope, place: Place) -> Node:
+        if name.keyword:
+            return Const(place, name)
+        found = scope.variable(name)
+        if isinstance(found, LocalVar):
+            return self.local(found, scope, place)
+        if isinstance(found, SymbolMacro):
+            return self.analyze(found.expansion, scope, place)
+        if found is None and (stands_for := self.module.symbol_macro(name)) is not None:
+            return self.analyze(stands_for, scope, place)
+        variable = self.global_variable(name, scope, place)
+        if variable.kind == "constant" and variable.ref and isinstance(variable.ref[0], int | float | Symbol):
+            return Const(place, variable.ref[0])
+        return GlobalRef(place, variable.ref, self.module.key_of(variable.ref, f"v.{name.name}"))
+
+    def local(self, var: LocalVar, scope: Scope, place: Place) -> LocalRef:
+        """A reference to a lexical variable, noted as captured when it crosses a lambda."""
+        if var.owner is not scope.function:
+            var.captured = True
+        return LocalRef(place, var)
+
+    def global_variable(self, name: Symbol, scope: Scope, place: Place) -> GlobalVariable:
+        """The global variable that `name` means here; E-NAME-001 when there is none."""
+        variable = self.module.variable(name)
+        if variable is not None:
+            self.session.note_use(variable)
+            return variable
+        if name in self.module.upcoming or name in self.module.poisoned:
+            return self.module.variables.setdefault(name, GlobalVariable(name))
+        if scope.variable(name) is SPECIAL:
+            return self.module.variables.setdefault(name, GlobalVariable(name, "special"))
+        raise unknown_variable(self.module, name, scope, place)
+
+    def assign(self, name: Symbol, value: Node, scope: Scope, place: Place) -> Node:
+        """`(setq name value)` for one name."""
+        found = scope.variable(name)
+        if isinstance(found, LocalVar):
+            found.assigned = True
+            self.local(found, scope, place)
+            return SetLocal(place, found, value)
+        self.forbid_constant(name, place, "assigned")
+        variable = self.global_variable(name, scope, place)
+        return SetGlobal(place, variable.ref, self.module.key_of(variable.ref, f"v.{name.name}"), value)
+
+    def forbid_constant(self, name: Symbol, place: Place, verb: str) -> None:
+        """E-NAME-004 when `name` cannot be assigned or bound."""
+        variable = None if name.keyword else self.module.variable(name)
+        if name.keyword or (variable is not None and variable.kind == "constant"):
+            what = "a keyword" if name.keyword else "a constant"
+            raise fault(place, "E-NAME-004", f"`{show(name)}` is {what}: it cannot be {verb}")
+
+    def is_special(self, name: Symbol) -> bool:
+        """Whether a binding of `name` is dynamic."""
+        variable = self.module.variable(name)
+        return variable is not None and variable.kind == "special"
+
+    # Calls.
+
+    def _computed_call(self, form: Cons, scope: Scope, place: Place) -> Node:
+        head = form.car
+        if isinstance(head, Cons) and head.car is LAMBDA:
+            function = self.analyze(head, scope, place.of_element(form))
+            return Call(place, function, self.operands(form, scope, place))
+        help = f"write (funcall {show(head)} ...)" if isinstance(head, Cons) else None
+        raise fault(place.of_element(form), "E-TYPE-002", f"{show(head)} is not a function name", help)
+
+    def _call(self, name: Symbol, form: Cons, scope: Scope, place: Place) -> Node:
+        cell = self.module.function(name)
+        if cell is not None and cell.builtin is not None:
+            return self.call_builtin(cell.builtin, self.operands(form, scope, place), place)
+        head_place = place.of_element(form)
+        if cell is None or not cell.defined:
+            if cell is None and isinstance(scope.variable(name), LocalVar):
+                raise variable_as_function(self.module, name, form, scope, head_place)
+            cell = cell or self.undefined(name, scope, head_place)
+            if not cell.defined:
+                self.module.undefined_calls.append((cell, (scope, head_place)))
+        function = GlobalRef(head_place, cell.ref, self.module.key_of(cell.ref, f"f.{name.name}"))
+        return Call(place, function, self.operands(form, scope, place))
+
+    def undefined(self, name: Symbol, scope: Scope, place: Place) -> FunctionCell:
+        """A cell for a function that is not there yet; calling it is E-NAME-002."""
+        module = self.module
+
+        def missing(*_: Any) -> Any:
+            raise unknown_function(module, name, scope, place)
+
+        cell = FunctionCell(name, missing)
+        module.functions[name] = cell
+        return cell
+
+    def call_builtin(self, builtin: Builtin, args: list[Node], place: Place) -> Node:
+        """A call of a library function, its count and literal keywords checked now."""
+        parameters = builtin.parameters
+        least, positional = len(parameters.required), parameters.positional
+        if len(args) < least or (parameters.most is not None and len(args) > parameters.most):
+            wrong = wrong_count(builtin.name, parameters, len(args)).diagnostic
+            raise fault(place, wrong.code, wrong.message)
+        if parameters.keys is None or len(args) <= positional:
+            return CallBuiltin(place, builtin, args, [])
+        pairs = args[positional:]
+        names = [node.value for node in pairs[::2] if isinstance(node, Const) and isinstance(node.value, Symbol)]
+        plain = len(pairs) % 2 == 0 and len(names) * 2 == len(pairs) and len(set(names)) == len(names)
+        if plain and parameters.rest is None and all(n.keyword and n.name in parameters.keys for n in names):
+            keywords = [(python_name(n.name), value) for n, value in zip(names, pairs[1::2], strict=True)]
+            return CallBuiltin(place, builtin, args[:positional], keywords)
+        if plain and parameters.rest is None and not parameters.other_keys:
+            for name, node in zip(names, pairs[::2], strict=True):
+                if name.keyword and name.name not in parameters.keys and symbol("allow-other-keys") not in names:
+                    wrong = unknown_keyword(builtin.name, name.name, parameters.keys).diagnostic
+                    raise fault(node.place, wrong.code, wrong.message, wrong.help)
+        return Call(place, Const(place, builtin.call), args)
+
+    def definition_note(self, name: str, span: Any) -> Note:
+        """`defined at ...`."""
+        return Note(f"`{name}` is defined here", span)
+

@@ -1,0 +1,78 @@
+"""The table of special forms, and the errors of forms that do not have the shape the table shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from sexpgpu.diag import Note, SxError, error
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
+from sexpgpu.lang.ir import Node
+from sexpgpu.lang.place import Place, trail_notes
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.analyze.core import Analyzer
+    from sexpgpu.lang.scope import Scope
+
+Items = list[tuple[Any, Place]]
+Analysis = Callable[["Analyzer", Items, "Scope", Place], Node]
+A = TypeVar("A", bound=Analysis)
+
+
+class Special(NamedTuple):
+    """A special form: its shape as text, how many operands it takes, and its analysis."""
+
+    shape: str
+    least: int
+    most: int | None
+    analyze: Analysis
+
+
+SPECIALS: Final[dict[Symbol, Special]] = {}
+
+
+def special(shape: str, least: int = 0, most: int | None = None) -> Callable[[A], A]:
+    """Enter the decorated analysis under the name that `shape` begins with: `(if test then [else])`.
+
+    It gets the operands with their places, their count already checked.
+    """
+
+    def enter(analyze: A) -> A:
+        name = shape[1:-1].split(" ", 1)[0]
+        SPECIALS[symbol(name)] = Special(shape, least, most, analyze)
+        return analyze
+
+    return enter
+
+
+def malformed(place: Place, shape: str, found: str, help: str | None = None) -> SxError:
+    """E-MACRO-001: what stands here is not `shape`."""
+    return error("E-MACRO-001", found, place.span, expected=shape, help=help, notes=trail_notes(place))
+
+
+def fault(
+    place: Place, code: str, message: str, help: str | None = None, notes: tuple[Note, ...] = ()
+) -> SxError:
+    """An error at a place, with the expansions that led there."""
+    return error(code, message, place.span, help=help, notes=(*trail_notes(place), *notes))
+
+
+def items_of(form: Any, place: Place, shape: str) -> Items:
+    """The elements of a proper list with their places; E-MACRO-001 for anything else."""
+    found: Items = []
+    cell = form
+    while isinstance(cell, Cons):
+        found.append((cell.car, place.of_element(cell)))
+        cell = cell.cdr
+    if cell is not NIL:
+        raise malformed(place, shape, f"expected a list, found {show(form)}")
+    return found
+
+
+def name_of(item: tuple[Any, Place], shape: str) -> Symbol:
+    """A name that can be bound or defined; constants and keywords cannot (E-NAME-004)."""
+    form, place = item
+    if not isinstance(form, Symbol):
+        raise malformed(place, shape, f"expected a name, found {show(form)}")
+    return form

@@ -1,0 +1,63 @@
+"""Errors of names that mean nothing where they stand, with what was most likely meant."""
+
+from __future__ import annotations
+
+from sexpgpu.diag import Note, SxError, nearest
+from sexpgpu.lang.analyze.grammar import SPECIALS, fault
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.forms import Cons, Symbol
+from sexpgpu.lang.module import Module
+from sexpgpu.lang.place import Place
+from sexpgpu.lang.scope import Scope
+
+
+def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
+    """E-NAME-001, or the failure of the form that should have defined the name."""
+    if name in module.poisoned:
+        return Poisoned(module.poisoned[name])
+    later = module.upcoming.get(name)
+    if later is not None:
+        where = f"`{name.name}` is defined by the {later.head} at {later.span.line}:{later.span.col}"
+        return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound yet", where)
+    local = scope.variable_names()
+    near = nearest(name.name, local)
+    if near is not None:
+        span = local[near].place.span
+        help = f"`{near}` is bound at {span.line}:{span.col}"
+    elif module.function(name) is not None or scope.local_function(name) is not None:
+        help = f"`{name.name}` is a function: write #'{name.name} to pass it, ({name.name} ...) to call it"
+    else:
+        near = nearest(name.name, {v.name for v in _variables(module)})
+        help = f"did you mean `{near}`?" if near else f"bind it with let, or define it with (def {name.name} ...)"
+    return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help)
+
+
+def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
+    """E-NAME-002, or the failure of the form that should have defined the name."""
+    if name in module.poisoned:
+        return Poisoned(module.poisoned[name])
+    later = module.upcoming.get(name)
+    notes: tuple[Note, ...] = ()
+    if later is not None:
+        help: str | None = f"`{name.name}` is defined at {later.span.line}:{later.span.col}, below"
+        notes = (Note(f"the {later.head} is here", later.span),)
+    elif scope.variable(name) is not None or module.variable(name) is not None:
+        help = f"`{name.name}` is a variable: write (funcall {name.name} ...)"
+    else:
+        known = module.names() | scope.function_names() | {s.name for s in SPECIALS}
+        near = nearest(name.name, known)
+        help = f"did you mean `{near}`?" if near else None
+    return fault(place, "E-NAME-002", f"there is no function `{show(name)}`", help, notes)
+
+
+def variable_as_function(module: Module, name: Symbol, form: Cons, scope: Scope, place: Place) -> SxError:
+    """E-NAME-003: a local variable stands where a function name is needed."""
+    args = " ..." if isinstance(form.cdr, Cons) else ""
+    message = f"`{show(name)}` is a local variable, not a function"
+    return fault(place, "E-NAME-003", message, f"write (funcall {show(name)}{args})")
+
+
+def _variables(module: Module) -> set[Symbol]:
+    own = set(module.variables)
+    return own if module.base is None else own | _variables(module.base)

@@ -1,0 +1,127 @@
+"""From analysed functions to Python functions; global functions are analysed and compiled at their first call."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from sexpgpu.diag import Diagnostic, SxError
+from sexpgpu.lang import runtime
+from sexpgpu.lang.analyze import specials  # noqa: F401  fills the table of special forms
+from sexpgpu.lang.analyze.core import Analyzer
+from sexpgpu.lang.analyze.grammar import Items
+from sexpgpu.lang.analyze.lambdas import analyze_lambda
+from sexpgpu.lang.analyze.macros import macro_function
+from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.emit import binding, code, control, inline  # noqa: F401  fill the emitter's tables
+from sexpgpu.lang.emit.core import Emitter
+from sexpgpu.lang.faults import MARK
+from sexpgpu.lang.forms import Symbol
+from sexpgpu.lang.functions import FunctionInfo
+from sexpgpu.lang.ir import FunctionIR
+from sexpgpu.lang.place import Place
+from sexpgpu.lang.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sexpgpu.lang.module import Module
+    from sexpgpu.lang.session import Session
+
+DEFERRED_FILE = "<deferred>"
+
+
+def furnish(module: Module, tick: Callable[[], Any]) -> None:
+    """Fill a module's namespace with what compiled code refers to."""
+    module.namespace.update(runtime.NAMES)
+    module.namespace.update({"__builtins__": builtins, MARK: module, "tick": tick})
+
+
+def bare_scope() -> Scope:
+    """The null lexical environment."""
+    return Scope(None, FunctionIR(None, None))
+
+
+def compile_function(module: Module, made: FunctionIR, file: str, place: Place) -> FunctionType:
+    """The Python function of an analysed lambda with no lexical environment around it."""
+    emitter = Emitter(module)
+    label = made.info.label
+    loc = emitter.loc(place)
+    binding.function(emitter, made, label, loc)
+    tree = ast.Module(emitter.frame.body, [])
+    exec(compile(tree, file, "exec"), module.namespace)
+    function: FunctionType = module.namespace.pop(label)
+    return function
+
+
+def _stub(*args: Any, deferred: Deferred) -> Any:
+    return deferred.force()(*args)
+
+
+_STUB_CODE = _stub.__code__.replace(co_filename=DEFERRED_FILE)
+
+
+class Deferred:
+    """A global function or macro expander that is analysed and compiled when it is first called.
+
+    `function` is a Python function from the start: compiling replaces its code, so that its identity stays.
+    """
+
+    __slots__ = ("_compiled", "_failure", "_made", "_parts", "block", "function", "key", "macro", "module",
+                 "place", "session")  # fmt: skip
+
+    def __init__(
+        self, session: Session, module: Module, key: Symbol, block: Symbol, parts: Items, place: Place, macro: bool
+    ) -> None:
+        self.session = session
+        self.module = module
+        self.key = key
+        self.block = block
+        self.macro = macro
+        self.place = place
+        self._parts = parts
+        self._made: FunctionIR | None = None
+        self._failure: Diagnostic | None = None
+        self._compiled = False
+        self.function = FunctionType(_STUB_CODE, module.namespace, f"{key.name}#0")
+        self.function.__kwdefaults__ = {"deferred": self}
+
+    def analyze(self) -> FunctionIR:
+        """The analysed function; an error in it is raised each time, as one and the same failure."""
+        if self._failure is not None:
+            raise Poisoned(self._failure)
+        if self._made is None:
+            analyzer = Analyzer(self.session, self.module)
+            try:
+                if self.macro:
+                    made = macro_function(analyzer, self.block, self._parts, bare_scope(), self.place)
+                else:
+                    head, rest = self._parts[1], self._parts[2:]
+                    made = analyze_lambda(
+                        analyzer, self.key.name, head, rest, bare_scope(), self.place, self.block
+                    )
+            except SxError as fault:
+                self._failure = fault.diagnostic
+                raise
+            self._made = made
+        return self._made
+
+    def force(self) -> FunctionType:
+        """The function with its real code."""
+        if not self._compiled:
+            made = self.analyze()
+            real = compile_function(self.module, made, self.place.source.file, self.place)
+            stub = self.function
+            stub.__code__ = real.__code__
+            stub.__defaults__ = real.__defaults__
+            stub.__kwdefaults__ = None  # type: ignore[assignment]
+            stub.__name__ = stub.__qualname__ = made.info.label
+            self._compiled = True
+        return self.function
+
+    @property
+    def info(self) -> FunctionInfo | None:
+        """What is known of the function once it is analysed."""
+        return self._made.info if self._made is not None else None

@@ -1,0 +1,66 @@
+"""eval, macroexpand, read-from-string and what else calls the compiler or the reader at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sexpgpu.diag import error
+from sexpgpu.lang.active import active
+from sexpgpu.lang.builtin import Library, show
+from sexpgpu.lang.forms import MV, NIL, boolean
+from sexpgpu.lang.functions import info_of_function
+
+library = Library("evaluation")
+
+
+@library.builtin("eval", "(form)", many=True)
+def eval_(form: Any) -> Any:
+    """The form's value in the null lexical environment."""
+    return active().evaluate_form(form)
+
+
+@library.builtin("macroexpand", "(form &optional environment)", many=True)
+def macroexpand(form: Any, environment: Any = NIL) -> Any:
+    expanded, changed = active().macroexpand(form, environment, once=False)
+    return MV((expanded, boolean(changed)))
+
+
+@library.builtin("macroexpand-1", "(form &optional environment)", many=True)
+def macroexpand_1(form: Any, environment: Any = NIL) -> Any:
+    expanded, changed = active().macroexpand(form, environment, once=True)
+    return MV((expanded, boolean(changed)))
+
+
+@library.builtin("read-from-string", "(string &optional eof-error eof-value &key start end)", many=True)
+def read_from_string(
+    string: Any, eof_error: Any = None, eof_value: Any = NIL, *, start: Any = 0, end: Any = NIL
+) -> Any:
+    """The first form in a string, and the index of the character after it."""
+    if not isinstance(string, str):
+        raise error("E-TYPE-001", f"read-from-string needs a string, got {show(string)}")
+    text = string if end is NIL else string[:end]
+    found = active().read_one(text, start)
+    if found is None:
+        if eof_error is NIL:
+            return MV((eof_value, len(text)))
+        raise error("E-READ-008", "read-from-string: there is no form in the string")
+    return MV(found)
+
+
+@library.builtin("proclaim", "(declaration)")
+def proclaim(declaration: Any) -> Any:
+    session = active()
+    words = list(declaration) if declaration is not NIL else []
+    if words and words[0].name == "special":
+        for name in words[1:]:
+            session.declare_variable(session.module, name, "special", None)
+    return NIL
+
+
+@library.builtin("documentation", "(object kind)")
+def documentation(object_: Any, kind: Any) -> Any:
+    """The documentation string of a function, or nil."""
+    session = active()
+    function = session.function_named(object_) if session.is_function(object_) else object_
+    info = info_of_function(function)
+    return info.doc if info is not None and info.doc is not None else NIL

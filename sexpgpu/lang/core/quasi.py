@@ -1,0 +1,39 @@
+"""What expanded backquotes call."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sexpgpu.diag import error
+from sexpgpu.lang.builtin import Library, show
+from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
+
+CONS: Final = Symbol("cons")
+APPEND: Final = Symbol("append")
+TO_VECTOR: Final = Symbol("to-vector")
+"""Uninterned, so that no file can redefine what a backquote calls."""
+
+quasi = Library("backquote", names={"cons": CONS, "append": APPEND, "to-vector": TO_VECTOR})
+
+
+@quasi.builtin("cons", "(car cdr)")
+def cons(car: Any, cdr: Any) -> Any:
+    return Cons(car, cdr)
+
+
+@quasi.builtin("append", "(list rest)")
+def append(items: Any, rest: Any) -> Any:
+    if items is NIL:
+        return rest
+    if not isinstance(items, Cons):
+        if rest is NIL:
+            return items  # the last splice may give a dotted tail
+        raise error("E-TYPE-001", f"`,@` needs a list to splice, got {show(items)}")
+    if rest is NIL:
+        return items
+    return lisp_list(list(items), rest)
+
+
+@quasi.builtin("to-vector", "(list)")
+def to_vector(items: Any) -> Any:
+    return list(items) if isinstance(items, Cons) else []

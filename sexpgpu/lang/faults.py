@@ -1,0 +1,212 @@
+"""From Python's exceptions and frames back to the `.sx` file: what went wrong, where, and called from where."""
+
+from __future__ import annotations
+
+import dis
+import re
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType, TracebackType
+from typing import Final
+
+from attrs import evolve
+
+from sexpgpu.diag import Note, Span, SxError, error
+from sexpgpu.lang.active import active
+from sexpgpu.lang.builtin import Parameters, show
+from sexpgpu.lang.conditions import Condition, Poisoned, condition_of
+from sexpgpu.lang.functions import info_of
+from sexpgpu.lang.module import Module
+
+MARK: Final = "rt.module"
+"""The name in a namespace that says its code came from a `.sx` file, and which module that is."""
+
+_LIBRARY: Final = "sexpgpu.lang.library"
+_COUNT: Final = re.compile(r"(?P<name>[^\n]*)\(\) (?:takes .* but (?P<given>\d+) |missing (?P<missing>\d+) required )")
+_positions: Final[dict[CodeType, list[Span | None]]] = {}
+MOST_NOTES: Final = 5
+
+
+def _span(code: CodeType, instruction: int) -> Span | None:
+    """The place of an instruction; the first look at a code object reads all its positions."""
+    table = _positions.get(code)
+    if table is None:
+        table = []
+        for line, end_line, col, end_col in code.co_positions():
+            known = line is not None and end_line is not None and col is not None and end_col is not None
+            table.append(Span(code.co_filename, line, col + 1, end_line, end_col + 1) if known else None)  # type: ignore[operator,arg-type]
+        _positions[code] = table
+    return table[instruction >> 1]
+
+
+def current_span() -> Span | None:
+    """The place of the innermost form being executed (the prelude's own forms do not count)."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get(MARK)
+        if module is not None and not module.internal and frame.f_code.co_filename != "<deferred>":
+            return _span(frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
+class _Step:
+    """One `.sx` frame of a traceback."""
+
+    __slots__ = ("module", "name", "span")
+
+    def __init__(self, name: str, span: Span | None, module: Module) -> None:
+        self.name = name
+        self.span = span
+        self.module = module
+
+
+def _steps(traceback: TracebackType | None) -> list[_Step]:
+    found = []
+    while traceback is not None:
+        frame = traceback.tb_frame
+        module = frame.f_globals.get(MARK)
+        code = frame.f_code
+        if module is not None and not module.internal and code.co_filename != "<deferred>":
+            name = code.co_name.partition("#")[0]
+            found.append(_Step(name, _span(code, traceback.tb_lasti), module))
+        traceback = traceback.tb_next
+    return found
+
+
+def converted(fault: BaseException, parameters_of: Callable[[str], Parameters | None]) -> SxError | None:
+    """The coded error that a Python exception amounts to; None when it is a fault of ours."""
+    text = str(fault)
+    if isinstance(fault, SxError):
+        return fault
+    if isinstance(fault, RecursionError):
+        return _too_deep(fault)
+    if isinstance(fault, ZeroDivisionError):
+        return error("E-VALUE-001", "division by zero")
+    if isinstance(fault, OverflowError):
+        return error("E-VALUE-002", "the result is too large for a float")
+    if isinstance(fault, MemoryError):
+        return error("E-LIMIT-003", "the result does not fit into memory")
+    if isinstance(fault, IndexError) and text == "pop from empty bytearray":
+        return error("E-LIMIT-001", "evaluation takes too many steps", help="a loop or recursion does not end")
+    if isinstance(fault, IndexError) and (unbound := _unbound(fault)) is not None:
+        return unbound
+    if isinstance(fault, TypeError) and (count := _COUNT.match(text)) is not None:
+        return _wrong_count(count, parameters_of)
+    if isinstance(fault, TypeError | AttributeError | ValueError | LookupError):
+        return _refused(fault)
+    return None
+
+
+def _too_deep(fault: RecursionError) -> SxError:
+    calls = _steps(fault.__traceback__)
+    names = list(dict.fromkeys(step.name for step in calls[-20:]))
+    chain = " -> ".join([*names, names[0]]) if names else "itself"
+    return error("E-LIMIT-002", f"calls are nested {len(calls):,} deep: {chain}",
+                 help="the case that should end the recursion is not reached")  # fmt: skip
+
+
+def _unbound(fault: IndexError) -> SxError | None:
+    """A read of an empty cell: the instruction before it says which."""
+    traceback = fault.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None or MARK not in traceback.tb_frame.f_globals:
+        return None
+    key = ""
+    for instruction in dis.get_instructions(traceback.tb_frame.f_code):
+        if instruction.offset >= traceback.tb_lasti:
+            break
+        if instruction.opname == "LOAD_GLOBAL":
+            key = str(instruction.argval)
+    module: Module = traceback.tb_frame.f_globals[MARK]
+    name = key.partition(".")[2].rstrip("'")
+    for symbol_, diagnostic in module.poisoned.items():
+        if symbol_.name == name:
+            return Poisoned(diagnostic)
+    later = next((u for s, u in module.upcoming.items() if s.name == name), None)
+    help = f"`{name}` is defined by the {later.head} at {later.span.line}:{later.span.col}, below" if later else None
+    return error("E-NAME-001", f"variable `{name}` has no value yet", help=help)
+
+
+def _wrong_count(count: re.Match[str], parameters_of: Callable[[str], Parameters | None]) -> SxError | None:
+    label = count["name"]
+    info = info_of(label)
+    name = info.name if info is not None else label.rpartition("<locals>.")[2].removeprefix("builtin ")
+    parameters = info.parameters if info is not None else parameters_of(name)
+    if parameters is None:
+        return None
+    got = int(count["given"]) if count["given"] else len(parameters.required) - int(count["missing"])
+    notes = [Note(f"`{name}` is defined here", info.span)] if info is not None and info.span is not None else []
+    return error("E-ARG-001", f"`{name}` {parameters.takes()}, got {got}", notes=notes)
+
+
+def _refused(fault: Exception) -> SxError | None:
+    """A library function failed on its arguments in a way it did not foresee: say which, and on what."""
+    traceback = fault.__traceback__
+    entered = None
+    while traceback is not None:
+        name = traceback.tb_frame.f_globals.get("__name__", "")
+        if MARK in traceback.tb_frame.f_globals:
+            entered = None
+        elif entered is None and str(name).startswith(_LIBRARY):
+            entered = traceback.tb_frame
+        traceback = traceback.tb_next
+    if entered is None:
+        return None
+    code = entered.f_code
+    count = code.co_argcount
+    args = [show(entered.f_locals[name]) for name in code.co_varnames[:count] if name in entered.f_locals]
+    name = code.co_qualname.removeprefix("builtin ") if code.co_qualname.startswith("builtin ") else code.co_name
+    return error("E-TYPE-001", f"`{name.replace('_', '-').strip('-')}` cannot take {' '.join(args)}")
+
+
+def located(fault: SxError) -> SxError:
+    """The error with its place, its expansion trail and the calls that led to it, from its own traceback."""
+    if isinstance(fault, Poisoned):
+        return fault
+    diagnostic = fault.diagnostic
+    steps = _steps(fault.__traceback__ or (fault.__cause__ and fault.__cause__.__traceback__))
+    if steps and diagnostic.span is None:
+        last = steps[-1]
+        diagnostic = evolve(diagnostic, span=last.span)
+        if last.span is not None and not diagnostic.trail:
+            place = (last.span.line, last.span.col - 1, last.span.end_line, last.span.end_col - 1)
+            trail = last.module.trails.get(place)
+            if trail is not None:
+                diagnostic = evolve(diagnostic, trail=trail.notes())
+    if len(steps) > 1 and not any(note.text.startswith("in the call of ") for note in diagnostic.notes):
+        diagnostic = diagnostic.noting(*_call_notes(steps))
+    fault.diagnostic = diagnostic
+    return fault
+
+
+def _call_notes(steps: list[_Step]) -> list[Note]:
+    """The calls, innermost first; repeated ones are counted."""
+    calls = [(inner.name, outer.span) for outer, inner in zip(steps, steps[1:], strict=False)]
+    calls.reverse()
+    notes: list[Note] = []
+    at = 0
+    while at < len(calls) and len(notes) < MOST_NOTES:
+        name, span = calls[at]
+        repeats = 1
+        while at + repeats < len(calls) and calls[at + repeats] == calls[at]:
+            repeats += 1
+        notes.append(Note(f"in the call of `{name}`", span))
+        if repeats > 1:
+            notes.append(Note(f"... {repeats - 1:,} more calls of `{name}`"))
+        at += repeats
+    if at < len(calls):
+        notes.append(Note(f"... {len(calls) - at:,} more calls"))
+    return notes
+
+
+def condition_from(fault: BaseException) -> Condition:
+    """The condition a handler sees; a fault of ours flies on."""
+    known = converted(fault, active().parameters_of)
+    if known is None:
+        raise fault
+    if known is not fault:
+        known.__traceback__ = fault.__traceback__
+    return condition_of(known if isinstance(known, Poisoned) else located(known))
+

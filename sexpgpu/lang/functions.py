@@ -1,0 +1,37 @@
+"""What is known of the functions compiled from Lisp, found again from the name Python reports errors with."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Final
+
+from sexpgpu.diag import Span
+from sexpgpu.lang.builtin import Parameters
+
+
+class FunctionInfo:
+    """Name, parameters and place of one lambda; `label` is its Python name, `mlp#12`."""
+
+    __slots__ = ("doc", "label", "name", "parameters", "span")
+
+    def __init__(self, name: str, parameters: Parameters, span: Span | None, doc: str | None = None) -> None:
+        self.name = name
+        self.parameters = parameters
+        self.span = span
+        self.doc = doc
+        self.label = f"{name}#{next(_numbers)}"
+        _infos[self.label] = self
+
+
+_numbers = itertools.count(1)
+_infos: Final[dict[str, FunctionInfo]] = {}
+
+
+def info_of(label: str) -> FunctionInfo | None:
+    """The record of a function by its Python name, qualified or not."""
+    return _infos.get(label.rpartition("<locals>.")[2])
+
+
+def info_of_function(function: Any) -> FunctionInfo | None:
+    """The record of a function value that was compiled from Lisp."""
+    return _infos.get(getattr(function, "__name__", ""))

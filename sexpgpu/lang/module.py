@@ -1,0 +1,168 @@
+"""The names of one file: its functions, macros and global variables, and where it finds those it does not define."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from sexpgpu.diag import Diagnostic, Span
+from sexpgpu.lang.builtin import Builtin
+from sexpgpu.lang.forms import Symbol, symbol
+from sexpgpu.lang.place import Trail
+
+VariableKind = Literal["lexical", "special", "constant"]
+
+
+class FunctionCell:
+    """A global function name. `ref` is the list of one callable that compiled calls read."""
+
+    __slots__ = ("builtin", "defined", "name", "ref", "span")
+
+    def __init__(self, name: Symbol, function: Callable[..., Any], builtin: Builtin | None = None) -> None:
+        self.name = name
+        self.ref: list[Any] = [function]
+        self.builtin = builtin
+        self.defined = builtin is not None
+        self.span: Span | None = None
+
+
+class GlobalVariable:
+    """A global variable. `ref` is a list of its value, empty while it is unbound."""
+
+    __slots__ = ("kind", "name", "ref", "span")
+
+    def __init__(self, name: Symbol, kind: VariableKind = "lexical", span: Span | None = None) -> None:
+        self.name = name
+        self.ref: list[Any] = []
+        self.kind: VariableKind = kind
+        self.span = span
+
+
+class Macro:
+    """A macro: `expand` takes the whole call and the lexical environment. `quiet` ones leave no expansion note."""
+
+    __slots__ = ("expand", "name", "quiet", "shape", "span")
+
+    def __init__(
+        self, name: Symbol, expand: Callable[..., Any], shape: str, span: Span | None = None, quiet: bool = False
+    ) -> None:
+        self.name = name
+        self.expand = expand
+        self.shape = shape
+        self.span = span
+        self.quiet = quiet
+
+
+class Upcoming:
+    """A name that a form further down will define: what the prescan of the file saw."""
+
+    __slots__ = ("head", "span")
+
+    def __init__(self, head: str, span: Span) -> None:
+        self.head = head
+        self.span = span
+
+
+class Module:
+    """One file's tables. A lookup falls back to what the file imported and then to the library."""
+
+    def __init__(self, name: str, file: str, base: Module | None) -> None:
+        self.name: Final = name
+        self.file: Final = file
+        self.base: Final = base
+        self.functions: dict[Symbol, FunctionCell] = {}
+        self.variables: dict[Symbol, GlobalVariable] = {}
+        self.macros: dict[Symbol, Macro] = {}
+        self.symbol_macros: dict[Symbol, Any] = {}
+        self.setf_expanders: dict[Symbol, Callable[[Any], Any]] = {}
+        self.imported: dict[Symbol, tuple[str, Span | None]] = {}
+        self.upcoming: dict[Symbol, Upcoming] = {}
+        self.provided: list[Symbol] = []
+        self.poisoned: dict[Symbol, Diagnostic] = {}
+        self.undefined_calls: list[tuple[FunctionCell, Any]] = []
+        self.namespace: dict[str, Any] = {}
+        self._keys: dict[int, str] = {}
+        self.aliases: set[str] = set()
+        self.trails: dict[tuple[int, int, int, int], Trail] = {}
+        self.failed = False  # errors were reported when it was evaluated
+        self.internal = False  # its frames are no user's business: the prelude
+
+    def function(self, name: Symbol) -> FunctionCell | None:
+        """The cell of a function name visible here."""
+        found = self.functions.get(name)
+        return found if found is not None or self.base is None else self.base.function(name)
+
+    def variable(self, name: Symbol) -> GlobalVariable | None:
+        """The global variable visible here."""
+        found = self.variables.get(name)
+        return found if found is not None or self.base is None else self.base.variable(name)
+
+    def macro(self, name: Symbol) -> Macro | None:
+        """The macro visible here; a function that this file defines hides a library macro of the same name."""
+        found = self.macros.get(name)
+        if found is not None or self.base is None:
+            return found
+        own = self.functions.get(name)
+        return None if own is not None and own.defined else self.base.macro(name)
+
+    def symbol_macro(self, name: Symbol) -> Any:
+        """The expansion of a global symbol macro, None when there is none."""
+        found = self.symbol_macros.get(name)
+        return found if found is not None or self.base is None else self.base.symbol_macro(name)
+
+    def setf_expander(self, name: Symbol) -> Callable[[Any], Any] | None:
+        """What defsetf or define-setf-expander said of `name`: the five values of a place."""
+        found = self.setf_expanders.get(name)
+        return found if found is not None or self.base is None else self.base.setf_expander(name)
+
+    def base_function(self, name: str) -> Builtin:
+        """The library's own function, whatever the file defines."""
+        module: Module = self
+        while module.base is not None:
+            module = module.base
+        builtin = module.functions[symbol(name)].builtin
+        assert builtin is not None
+        return builtin
+
+    def key_of(self, ref: list[Any], key: str) -> str:
+        """The name under which compiled code finds a cell or constant; `key` is the name wished for."""
+        known = self._keys.get(id(ref))
+        if known is None:
+            known = key
+            while known in self.namespace:
+                known += "'"
+            self.namespace[known] = ref
+            self._keys[id(ref)] = known
+        return known
+
+    def constant(self, value: Any) -> str:
+        """The name under which compiled code finds a constant object."""
+        known = self._keys.get(id(value))
+        if known is None:
+            known = f"k.{len(self._keys)}"
+            self.namespace[known] = value
+            self._keys[id(value)] = known
+        return known
+
+    def named(self, key: str, value: Any) -> str:
+        """The name under which compiled code finds `value`, `key` where that is free."""
+        found = self.namespace.setdefault(key, value)
+        return key if found is value else self.constant(value)
+
+    def names(self) -> set[str]:
+        """Every name visible here, for suggestions."""
+        own = {s.name for table in (self.functions, self.variables, self.macros) for s in table}
+        return own if self.base is None else own | self.base.names()
+
+    def exports(self) -> list[Symbol]:
+        """What a file that requires this module gets: what it provides, or else all it defines."""
+        if self.provided:
+            return self.provided
+        own: dict[Symbol, None] = {}
+        for table in (self.functions, self.variables, self.macros):
+            own.update((s, None) for s in table if s not in self.imported and s.interned)
+        return [s for s in own if not self._only_called(s)]
+
+    def _only_called(self, name: Symbol) -> bool:
+        cell = self.functions.get(name)
+        return cell is not None and not cell.defined and name not in self.variables and name not in self.macros

@@ -1,0 +1,151 @@
+"""require and provide."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from sexpgpu.diag import Note, error, nearest
+from sexpgpu.lang.analyze.grammar import fault, items_of, malformed
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.forms import Cons, Source, Symbol, symbol
+from sexpgpu.lang.module import Module
+from sexpgpu.lang.place import Place
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.session import Session
+
+SHAPE = '(require "sexpgpu/name" | "./file.sx" [:as alias] [:import (name...)])'
+STANDARD = "sexpgpu/"
+LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "library")
+
+
+class Modules:
+    """The files required so far in a session, by their path."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._done: dict[str, Module] = {}
+        self._open: dict[str, Place] = {}
+
+    def read(self, path: str) -> Source:
+        """A file's text; E-MOD-001 when it is not there, E-READ-011 when it is no text."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as fault_:
+            reason = "is a directory" if os.path.isdir(path) else (fault_.strerror or "cannot be read").lower()
+            raise error("E-MOD-001", f"{path}: {reason}") from fault_
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as fault_:
+            raise error("E-READ-011", f"{path} is not UTF-8 text (byte {fault_.start})") from fault_
+        return Source(path, text)
+
+    def require(self, module: Module, form: Cons, place: Place) -> Any:
+        """Evaluate the module once, and bring its names into `module`."""
+        items = items_of(form.cdr, place, SHAPE)
+        if not items or not isinstance(items[0][0], str) or len(items) % 2 == 0:
+            raise malformed(place, SHAPE, "require takes the name of a module and options")
+        name, where = items[0]
+        alias: Symbol | None = None
+        wanted: list[tuple[Symbol, Place]] | None = None
+        for (key, key_place), (value, value_place) in zip(items[1::2], items[2::2], strict=True):
+            word = key.name if isinstance(key, Symbol) and key.keyword else ""
+            if word == "as" and isinstance(value, Symbol):
+                alias = value
+            elif word == "import":
+                wanted = [(n, p) for n, p in items_of(value, value_place, SHAPE) if isinstance(n, Symbol)]
+            else:
+                raise malformed(key_place, SHAPE, f"require has no option {show(key)} {show(value)}")
+        loaded = self._load(name, self._path(name, module, where), where)
+        self._bring(module, loaded, alias, wanted, where)
+        return symbol(name)
+
+    def provide(self, module: Module, form: Cons, place: Place) -> Any:
+        """`(provide name...)`: only these names are exported."""
+        for name, where in items_of(form.cdr, place, "(provide name...)"):
+            if not isinstance(name, Symbol):
+                raise malformed(where, "(provide name...)", f"expected a name, found {show(name)}")
+            module.provided.append(name)
+        return symbol("provide")
+
+    def _path(self, name: str, module: Module, place: Place) -> str:
+        if name.startswith(STANDARD):
+            return os.path.join(LIBRARY, name[len(STANDARD) :] + ".sx")
+        if not name.startswith((".", "/")):
+            help = f'write "./{name}" for a file beside this one, or "sexpgpu/..." for a standard module'
+            raise fault(place, "E-MOD-001", f"there is no module `{name}`", help)
+        return os.path.normpath(os.path.join(os.path.dirname(place.source.file), name))
+
+    def _load(self, name: str, path: str, place: Place) -> Module:
+        session = self._session
+        found = self._done.get(path)
+        if found is not None:
+            return found
+        if path in self._open:
+            chain = [Note(f"it is being evaluated because of this require of {os.path.basename(p)}", at.span)
+                     for p, at in self._open.items()]  # fmt: skip
+            raise fault(place, "E-MOD-002", f"`{name}` is required by itself, through this", notes=tuple(chain))
+        if not os.path.isfile(path):
+            raise fault(place, "E-MOD-001", f"there is no module `{name}`", self._near(name, path))
+        self._open[path] = place
+        try:
+            source = self.read(path)
+            made = session.new_module(name, path)
+            before = len(session.diagnostics.errors)
+            session.evaluate_module(made, source)
+        finally:
+            del self._open[path]
+        if len(session.diagnostics.errors) > before:
+            made.failed = True
+        self._done[path] = made
+        return made
+
+    def _near(self, name: str, path: str) -> str | None:
+        folder = os.path.dirname(path)
+        files = [f for f in os.listdir(folder) if f.endswith(".sx")] if os.path.isdir(folder) else []
+        near = nearest(os.path.basename(path), files)
+        if near is None:
+            return f"looked for {path}" if not name.startswith(STANDARD) else None
+        shown = STANDARD + near[:-3] if name.startswith(STANDARD) else os.path.join(os.path.dirname(name), near)
+        return f'did you mean "{shown}"?'
+
+    def _bring(
+        self, module: Module, loaded: Module, alias: Symbol | None, wanted: list[tuple[Symbol, Place]] | None,
+        place: Place,
+    ) -> None:  # fmt: skip
+        exported = loaded.exports()
+        if wanted is not None:
+            for name, where in wanted:
+                if name not in exported and name not in loaded.poisoned:
+                    near = nearest(name.name, [n.name for n in exported])
+                    help = f"did you mean `{near}`?" if near else None
+                    raise fault(where, "E-MOD-004", f"`{loaded.name}` does not export `{name.name}`", help)
+        names = exported if wanted is None else [name for name, _ in wanted]
+        if alias is not None:
+            module.aliases.add(alias.name)
+            for name in exported:
+                self._import(module, loaded, name, symbol(f"{alias.name}:{name.name}"), place)
+            if wanted is None:
+                return
+        for name in names:
+            self._import(module, loaded, name, name, place)
+        for name, diagnostic in loaded.poisoned.items():
+            module.poisoned.setdefault(name, diagnostic)
+
+    def _import(self, module: Module, loaded: Module, name: Symbol, as_: Symbol, place: Place) -> None:
+        before = module.imported.get(as_)
+        if before is not None and before[0] != loaded.name:
+            note = Note(f"`{as_.name}` came from {before[0]} here", before[1])
+            raise fault(place, "E-MOD-003", f"{loaded.name} and {before[0]} both export `{as_.name}`",
+                        "take one under an alias: (require ... :as m)", (note,))  # fmt: skip
+        module.imported[as_] = (loaded.name, place.span)
+        if name in loaded.functions and loaded.functions[name].defined:
+            module.functions[as_] = loaded.functions[name]
+        if name in loaded.variables:
+            module.variables[as_] = loaded.variables[name]
+        if name in loaded.macros:
+            module.macros[as_] = loaded.macros[name]
+        if name in loaded.setf_expanders:
+            module.setf_expanders[as_] = loaded.setf_expanders[name]

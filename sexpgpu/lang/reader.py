@@ -1,0 +1,420 @@
+"""The reader: text to forms whose conses know where they are written.
+
+It goes on after an error where the rest can still be read: a form with an error in it is marked, so that it
+is not evaluated, and an unclosed list is given up at the next form that begins in the first column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attrs import define, field, frozen
+
+from sexpgpu.diag import Diagnostic, Note, nearest
+from sexpgpu.lang.forms import NIL, Char, Cons, Source, SourceCons, Symbol, character, keyword, lisp_list, symbol
+from sexpgpu.lang.tokens import (
+    CHARACTER_NAMES,
+    COMMENT_EDGE,
+    LEXEME,
+    REST_OF_TOKEN,
+    BadToken,
+    looks_like_number,
+    parse_number,
+    parse_token,
+)
+
+DEEPEST = 2000
+QUOTE = symbol("quote")
+FUNCTION = symbol("function")
+QUASIQUOTE = symbol("quasiquote")
+UNQUOTE = symbol("unquote")
+SPLICE = symbol("unquote-splicing")
+READ_EVAL = symbol("read-eval")
+_PREFIXES = {"'": QUOTE, "#'": FUNCTION, "`": QUASIQUOTE, ",": UNQUOTE, ",@": SPLICE, ",.": SPLICE}
+_FEATURES = frozenset({"sexpgpu", "common-lisp"})
+_RADIX = {"b": 2, "o": 8, "x": 16}
+_UNSUPPORTED = {"c": "complex numbers", "*": "bit vectors", "a": "array literals", "s": "structure literals",
+                "p": "pathnames"}  # fmt: skip
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+Report = Callable[[Diagnostic], None]
+
+
+@frozen
+class ReadForm:
+    """A top-level form: `damaged` when an error was reported inside it, `read_eval` when it holds a `#.`."""
+
+    datum: Any
+    source: Source
+    start: int
+    end: int
+    damaged: bool = False
+    read_eval: bool = False
+
+
+@define
+class _Open:
+    """A list, vector or prefix (`'`, `#+`...) whose end has not come yet."""
+
+    kind: str
+    start: int
+    items: list[Any] = field(factory=list)
+    places: list[tuple[int, int]] = field(factory=list)
+    dot: int | None = None  # how many items stood before the dot
+
+
+def read_text(source: Source, report: Report, aliases: set[str] | None = None) -> list[ReadForm]:
+    """All top-level forms of a file; errors and warnings go to `report`."""
+    return list(Reader(source, report, aliases if aliases is not None else set()).forms())
+
+
+class Reader:
+    """Reads one source. `aliases` grows by the `(require ... :as m)` forms met, so that `m:name` reads."""
+
+    def __init__(self, source: Source, report: Report, aliases: set[str]) -> None:
+        self._source = source
+        self._report = report
+        self._aliases = aliases
+        self._memo: dict[str, Any] = {}
+        self._stack: list[_Open] = []
+        self._done: ReadForm | None = None
+        self._damaged = False
+        self._read_eval = False
+        self._labels: dict[int, Any] = {}
+        self._stray: tuple[int, int] | None = None  # a "(" in column 1 inside a list, and that list's start
+        self._last: ReadForm | None = None
+        self._resume: int | None = None
+
+    def forms(self, start: int = 0) -> Iterator[ReadForm]:
+        """The top-level forms from a character offset on."""
+        text = self._source.text
+        if "\0" in text:
+            at = text.index("\0")
+            self._fault("E-READ-011", "the file holds a NUL character: it is not a text file", at, at + 1)
+            return
+        at = 1 if text.startswith("\ufeff") else start
+        while at is not None:
+            self._resume = None
+            for match in LEXEME.finditer(text, at):
+                kind = match.lastgroup
+                if kind == "skip":
+                    continue
+                self._lexeme(str(kind), match)
+                if self._done is not None:
+                    yield self._done
+                    self._last, self._done = self._done, None
+                if self._resume is not None:
+                    break
+            else:
+                if self._stack:
+                    yield self._unclosed()
+            at = self._resume  # type: ignore[assignment]
+
+    # One lexeme.
+
+    def _lexeme(self, kind: str, match: re.Match[str]) -> None:
+        start, end = match.span()
+        text = match[0]
+        if kind == "token":
+            self._token(text, start, end)
+        elif kind == "open":
+            self._push("(", start)
+        elif kind == "close":
+            self._close(start, end)
+        elif kind == "string":
+            self._string(text, start, end)
+        elif kind == "prefix":
+            if text[0] == "," and not self._inside_backquote():
+                self._fault("E-MACRO-005", f"`{text}` outside a backquote", start, end,
+                            "use ` where the list is quoted by '" if self._inside_quote() else None)  # fmt: skip
+            self._push(text, start)
+        elif kind == "char":
+            self._character(text, start, end)
+        elif kind == "comment":
+            self._skip_comment(start)
+        elif kind == "dispatch":
+            self._dispatch(text, start, end)
+        else:
+            self._bad(text, start)
+
+    def _token(self, text: str, start: int, end: int) -> None:
+        if text == ".":
+            self._dot(start, end)
+            return
+        value = self._memo.get(text)
+        if value is None:
+            try:
+                value = parse_token(text, self._aliases)
+            except BadToken as bad:
+                self._fault(bad.code, bad.message, start, end, bad.help)
+                self._add(NIL, start, end)
+                return
+            self._memo[text] = value
+            if type(value) is Symbol and not value.keyword:
+                self._suspect(value.name, text, start, end)
+        self._add(value, start, end)
+
+    def _suspect(self, name: str, text: str, start: int, end: int) -> None:
+        if looks_like_number(name) and "|" not in text and "\\" not in text:
+            self._warn("W-READ-002", f"`{text}` looks like a number but is a symbol", start, end)
+        elif name[0] == "." and len(name) > 1 and self._stack and self._stack[-1].items:
+            self._warn("W-READ-002", f"`{text}` is a symbol; a dotted pair has a space after its dot", start, end)
+
+    def _string(self, text: str, start: int, end: int) -> None:
+        body = text[1:-1]
+        if "\\" in body:
+            for escape in _ESCAPE.finditer(body):
+                if escape[1] in "ntru0":
+                    at = start + 1 + escape.start()
+                    self._warn("W-READ-001", f"strings have no escape \\{escape[1]}: this reads as "
+                               f'"{escape[1]}"', at, at + 2, "use ~% in format, or a line break")  # fmt: skip
+            body = _ESCAPE.sub(r"\1", body)
+        self._add(body.replace("\r\n", "\n"), start, end)
+
+    def _character(self, text: str, start: int, end: int) -> None:
+        name = text[2:]
+        value: Char
+        if len(name) == 1:
+            value = character(name)
+        elif name.lower() in CHARACTER_NAMES:
+            value = character(CHARACTER_NAMES[name.lower()])
+        elif re.fullmatch(r"[uU]\+?[0-9a-fA-F]{2,6}", name) and int(name.lstrip("uU+"), 16) <= 0x10FFFF:
+            value = character(int(name.lstrip("uU+"), 16))
+        else:
+            near = nearest(name.lower(), CHARACTER_NAMES)
+            self._fault("E-READ-007", f"there is no character named {name}", start, end,
+                        f"did you mean #\\{near.capitalize()}?" if near else None)  # fmt: skip
+            value = character(32)
+        self._add(value, start, end)
+
+    def _skip_comment(self, start: int) -> None:
+        depth = 0
+        for edge in COMMENT_EDGE.finditer(self._source.text, start):
+            depth += 1 if edge[0] == "#|" else -1
+            if depth == 0:
+                self._resume = edge.end()
+                return
+        self._fault("E-READ-003", "this #| comment is never closed by |#", start, start + 2)
+        self._resume = len(self._source.text)
+
+    def _bad(self, text: str, start: int) -> None:
+        if text == '"':
+            self._fault("E-READ-003", "this string is never closed", start, start + 1)
+        elif text in "[]{}":
+            self._fault("E-READ-010", f"`{text}` is not used here", start, start + 1,
+                        "write (vector ...) or #(...)")  # fmt: skip
+            return
+        else:
+            what = "|symbol|" if text == "|" else "symbol"
+            self._fault("E-READ-003", f"this {what} is never closed", start, start + 1)
+        self._resume = len(self._source.text)
+
+    # The # syntaxes beyond #' and #\.
+
+    def _dispatch(self, text: str, start: int, end: int) -> None:
+        number, letter = text[1:-1], text[-1].lower()
+        if letter == "(" and not number:
+            self._push("#(", start)
+        elif letter in _RADIX and not number or letter == "r" and number:
+            self._radix(_RADIX.get(letter) or int(number), start, end)
+        elif letter == ":" and not number:
+            token = self._rest(end)
+            self._add(Symbol(token[0].lower()), start, token[1])
+        elif letter in "+-." and not number:
+            self._push("#" + letter, start)
+        elif letter == "=" and number:
+            self._push("#=" + number, start)
+        elif letter == "#" and number:
+            if int(number) not in self._labels:
+                self._fault("E-READ-006", f"#{number}# refers to no earlier #{number}=", start, end)
+            self._add(self._labels.get(int(number), NIL), start, end)
+        elif letter == ";":
+            self._fault("E-READ-006", "#; is not a comment here", start, end, "use #+(or) before the form, or #| |#")
+        elif letter in _UNSUPPORTED:
+            self._fault("E-READ-006", f"{text}: {_UNSUPPORTED[letter]} are not supported", start, end)
+        else:
+            self._fault("E-READ-006", f"`{text}` is not a # syntax", start, end)
+
+    def _rest(self, at: int) -> tuple[str, int]:
+        match = REST_OF_TOKEN.match(self._source.text, at)
+        end = match.end() if match else at
+        self._resume = end
+        return self._source.text[at:end], end
+
+    def _radix(self, radix: int, start: int, at: int) -> None:
+        token, end = self._rest(at)
+        try:
+            value = parse_number(token.lower(), radix) if 2 <= radix <= 36 else None
+            if value is None:
+                raise BadToken("E-READ-004", f"`{token}` is not a number in base {radix}")
+        except BadToken as bad:
+            self._fault(bad.code, bad.message, start, end)
+            value = 0
+        self._add(value, start, end)
+
+    # Structure.
+
+    def _push(self, kind: str, start: int) -> None:
+        if kind == "(" and self._stack and self._stray is None and start in self._column_one(start):
+            self._stray = (start, next((o.start for o in reversed(self._stack) if "(" in o.kind), start))
+        self._stack.append(_Open(kind, start))
+        if len(self._stack) > DEEPEST:
+            self._fault("E-READ-012", f"lists are nested more than {DEEPEST} deep here", start, start + 1)
+            self._stack.clear()
+            self._resume = len(self._source.text)
+
+    def _column_one(self, start: int) -> tuple[int, ...]:
+        return (start,) if start == 0 or self._source.text[start - 1] == "\n" else ()
+
+    def _dot(self, start: int, end: int) -> None:
+        top = self._stack[-1] if self._stack else None
+        if top is None or top.kind != "(" or top.dot is not None or not top.items:
+            self._fault("E-READ-005", "a dot alone stands before the last element of a list: (a . b)", start, end)
+            return
+        top.dot = len(top.items)
+
+    def _close(self, start: int, end: int) -> None:
+        while self._stack and self._stack[-1].kind not in ("(", "#("):
+            prefix = self._stack.pop()
+            self._fault("E-READ-008", f"nothing follows `{prefix.kind}`", prefix.start, prefix.start + 1)
+        if not self._stack:
+            note = ()
+            if self._last is not None:
+                a, b = self._source.position(self._last.start), self._source.position(self._last.end - 1)
+                note = (Note(f"the form that began at {a[0]}:{a[1]} ended at {b[0]}:{b[1]}"),)
+            self._report(Diagnostic("E-READ-002", "this ) closes nothing", self._source.span(start, end), notes=note))
+            return
+        top = self._stack.pop()
+        if top.dot is not None and len(top.items) != top.dot + 1:
+            what = "nothing follows the dot" if len(top.items) == top.dot else "more than one form follows the dot"
+            self._fault("E-READ-005", f"{what} in this list", top.start, end)
+            top.dot = None
+        if top.kind == "#(":
+            self._add(list(top.items), top.start, end)
+        else:
+            self._add(self._list(top, end), top.start, end)
+
+    def _list(self, top: _Open, end: int) -> Any:
+        items, places, source = top.items, top.places, self._source
+        tail: Any = NIL
+        last = len(items)
+        if top.dot is not None:
+            last -= 1
+            tail = items[last]
+        for i in range(last - 1, 0, -1):
+            a, b = places[i]
+            tail = SourceCons(items[i], tail, source, a, end, a, b)
+        if last:
+            a, b = places[0]
+            tail = SourceCons(items[0], tail, source, top.start, end, a, b)
+        return tail
+
+    def _add(self, datum: Any, start: int, end: int) -> None:
+        """A datum is complete: give it to what is open, or hand it out as a top-level form."""
+        while self._stack:
+            top = self._stack[-1]
+            if top.kind in ("(", "#("):
+                top.items.append(datum)
+                top.places.append((start, end))
+                return
+            if top.kind in ("#+", "#-") and not top.items:
+                top.items.append(datum)
+                return
+            self._stack.pop()
+            if top.kind in ("#+", "#-"):
+                if self._feature(top.items[0]) != (top.kind == "#+"):
+                    return
+            elif top.kind.startswith("#="):
+                self._labels[int(top.kind[2:])] = datum
+            else:
+                head = READ_EVAL if top.kind == "#." else _PREFIXES[top.kind]
+                self._read_eval = self._read_eval or head is READ_EVAL
+                inner = SourceCons(datum, NIL, self._source, start, end, start, end)
+                mark = top.start + max(1, len(top.kind))
+                datum = SourceCons(head, inner, self._source, top.start, end, top.start, mark)
+                start = top.start
+        self._note_alias(datum)
+        self._done = ReadForm(datum, self._source, start, end, self._damaged, self._read_eval)
+        self._damaged = self._read_eval = False
+        self._stray = None
+        self._labels.clear()
+
+    def _note_alias(self, datum: Any) -> None:
+        if isinstance(datum, Cons) and datum.car is symbol("require"):
+            words = list(datum)
+            for key, name in zip(words, words[1:], strict=False):
+                if key is keyword("as") and isinstance(name, Symbol):
+                    self._aliases.add(name.name)
+
+    def _feature(self, test: Any) -> bool:
+        if isinstance(test, Symbol):
+            return test.name in _FEATURES
+        if isinstance(test, Cons) and isinstance(test.car, Symbol):
+            parts = [self._feature(part) for part in test.cdr] if isinstance(test.cdr, Cons) else []
+            return {"and": all(parts), "or": any(parts), "not": not any(parts)}.get(test.car.name, False)
+        return False
+
+    def _inside_backquote(self) -> bool:
+        depth = 0
+        for frame in self._stack:
+            depth += 1 if frame.kind == "`" else -1 if frame.kind[0] == "," else 0
+        return depth > 0
+
+    def _inside_quote(self) -> bool:
+        return any(frame.kind == "'" for frame in self._stack)
+
+    def _unclosed(self) -> ReadForm:
+        """The text ended inside a list: say which, and take up reading at the form that should not be inside."""
+        outer = self._stack[0].start
+        lists = [frame for frame in self._stack if frame.kind in ("(", "#(")]
+        source = self._source
+        if not lists:
+            prefix = self._stack[-1]
+            self._fault("E-READ-008", f"nothing follows `{prefix.kind}`", prefix.start, prefix.start + 1)
+        elif self._stray is not None:
+            stray, inside = self._stray
+            line, col = source.position(stray)
+            head = REST_OF_TOKEN.match(source.text, stray + 1)
+            note = Note(f"({head[0] if head else ''} at {line}:{col}, in the first column, starts inside it: "
+                        f"a ) is probably missing before line {line}", source.span(stray, stray + 1))  # fmt: skip
+            self._report(Diagnostic("E-READ-001", "this ( is never closed", source.span(inside, inside + 1),
+                                    notes=(note,)))  # fmt: skip
+            self._resume = stray
+        else:
+            start = lists[-1].start
+            self._fault("E-READ-001", "this ( is never closed", start, start + 1)
+        top = self._stack[0]
+        datum = self._list(top, self._resume or len(source.text)) if top.kind == "(" else NIL
+        self._stack.clear()
+        self._stray = None
+        self._damaged = self._read_eval = False
+        return ReadForm(datum, source, outer, self._resume or len(source.text), damaged=True)
+
+    def _fault(self, code: str, message: str, start: int, end: int, help: str | None = None) -> None:
+        self._damaged = True
+        self._report(Diagnostic(code, message, self._source.span(start, end), help=help))
+
+    def _warn(self, code: str, message: str, start: int, end: int, help: str | None = None) -> None:
+        place = self._source.span(start, end)
+        self._report(Diagnostic(code, message, place, help=help, severity="warning"))
+
+
+def substitute_read_eval(datum: Any, evaluate: Callable[[Any], Any]) -> Any:
+    """`datum` with every `#.form` replaced by the value that `evaluate` gives for the form."""
+    if not isinstance(datum, Cons):
+        return [substitute_read_eval(item, evaluate) for item in datum] if type(datum) is list else datum
+    if datum.car is READ_EVAL:
+        return evaluate(substitute_read_eval(datum.cdr.car, evaluate))
+    cell: Any = datum
+    while isinstance(cell, Cons):
+        cell.car = substitute_read_eval(cell.car, evaluate)
+        if isinstance(cell.cdr, Cons) and cell.cdr.car is READ_EVAL and cell.cdr.cdr.cdr is NIL:
+            cell.cdr = evaluate(substitute_read_eval(cell.cdr.cdr.car, evaluate))
+            break
+        cell = cell.cdr
+    return datum
+
+
+__all__ = ["QUASIQUOTE", "SPLICE", "UNQUOTE", "ReadForm", "Reader", "lisp_list", "read_text"]

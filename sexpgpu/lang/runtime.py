@@ -1,0 +1,257 @@
+"""The functions that emitted code calls, and the exceptions that carry control across Python functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any, Final
+
+from sexpgpu.diag import error
+from sexpgpu.lang.active import active, as_function
+from sexpgpu.lang.builtin import keyword_arguments, python_name, show
+from sexpgpu.lang.conditions import Condition
+from sexpgpu.lang.core.signalling import assertion_failed, check_type, define_condition, no_case, no_type
+from sexpgpu.lang.faults import condition_from
+from sexpgpu.lang.foreign import Foreign, truth
+from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, all_values, lisp_list, one
+from sexpgpu.lang.functions import FunctionInfo
+from sexpgpu.lang.library.equality import eql
+
+UNSET: Final = Symbol("unset")
+
+
+class Token:
+    """One activation of a block or tagbody that other functions may leave."""
+
+    __slots__ = ("live",)
+
+    def __init__(self) -> None:
+        self.live = True
+
+
+class Exit(BaseException):
+    """On its way to the block or tagbody of `token`."""
+
+    def __init__(self, token: Token, value: Any) -> None:
+        super().__init__()
+        self.token = token
+        self.value = value
+
+
+class Thrown(BaseException):
+    """On its way to the `catch` whose entry is `catcher`."""
+
+    def __init__(self, catcher: list[Any], value: Any) -> None:
+        super().__init__()
+        self.catcher = catcher
+        self.value = value
+
+
+def leave(token: Token, value: Any, name: str) -> None:
+    """Leave the block of `token`; E-MACRO-004 when it is left already."""
+    if not token.live:
+        what = "the tagbody" if name == "tagbody" else f"the block `{name}`"
+        raise error("E-MACRO-004", f"{what} that this leaves has ended already")
+    raise Exit(token, value)
+
+
+def retire(token: Token) -> None:
+    """The activation has ended."""
+    token.live = False
+
+
+def enter_catch(tag: Any) -> list[Any]:
+    """Note a `catch`; its entry is a fresh list, known by identity."""
+    entry = [tag]
+    active().catchers.append(entry)
+    return entry
+
+
+def leave_catch(entry: list[Any]) -> None:
+    """The `catch` of this entry has ended."""
+    catchers = active().catchers
+    while catchers and catchers.pop() is not entry:
+        pass
+
+
+def throw(tag: Any, value: Any) -> Any:
+    """`(throw tag value)`; E-MACRO-004 without a catcher."""
+    for entry in reversed(active().catchers):
+        if eql(entry[0], tag):
+            raise Thrown(entry, value)
+    raise error("E-MACRO-004", f"nothing catches {show(tag)}")
+
+
+def thrown(exit: Thrown, entry: list[Any]) -> Any:
+    """The thrown value when this is its catch; else it flies on."""
+    if exit.catcher is not entry:
+        raise exit
+    return exit.value
+
+
+def take(value: Any, count: int) -> tuple[Any, ...]:
+    """The first `count` values, nil for those that are missing."""
+    if type(value) is not MV:
+        return (value,) + (NIL,) * (count - 1)
+    given = value.values
+    missing = count - len(given)
+    return given[:count] if missing <= 0 else given + (NIL,) * missing
+
+
+def value_list(value: Any) -> Any:
+    """`(multiple-value-list form)`."""
+    return lisp_list(all_values(value))
+
+
+def nth_value(index: Any, value: Any) -> Any:
+    """`(nth-value n form)`."""
+    if type(index) is not int or index < 0:
+        raise error("E-TYPE-001", f"nth-value needs a non-negative integer, got {show(index)}")
+    given = all_values(value)
+    return given[index] if index < len(given) else NIL
+
+
+def first_of(first: Any, *_: Any) -> Any:
+    """The first of several values, all evaluated."""
+    return first
+
+
+def keys(info: FunctionInfo, given: tuple[Any, ...]) -> Any:
+    """The values of a lambda's &key parameters in order, UNSET where absent."""
+    parameters = info.parameters
+    found = keyword_arguments(info.name, parameters, given)
+    return tuple([found.get(python_name(key), UNSET) for key in parameters.keys or ()])
+
+
+def elements(items: Any) -> Iterator[Any]:
+    """What a `dolist` goes over: the elements of a proper list."""
+    cell = items
+    while isinstance(cell, Cons):
+        yield cell.car
+        cell = cell.cdr
+    if cell is not NIL:
+        if isinstance(cell, Foreign):
+            cell.lisp_test()
+        raise error("E-TYPE-001", f"dolist needs a list, got {show(items)}")
+
+
+def counts(count: Any) -> Any:
+    """What a `dotimes` goes over."""
+    if type(count) is not int:
+        if isinstance(count, Foreign):
+            count.lisp_test()
+        raise error("E-TYPE-001", f"dotimes needs an integer, got {show(count)}")
+    return range(count)
+
+
+# Definitions.
+
+
+def define_function(module: Any, key: Symbol, name: Any, function: Any, place: Any) -> Any:
+    active().define_function(module, key, function, place)
+    return name
+
+
+def define_variable(module: Any, name: Symbol, kind: str, place: Any, value: Any) -> Any:
+    active().define_variable(module, name, kind, value, place)
+    return name
+
+
+def declare_variable(module: Any, name: Symbol, kind: str, place: Any) -> Any:
+    active().declare_variable(module, name, kind, place)
+    return name
+
+
+def variable_bound(module: Any, name: Symbol) -> Any:
+    variable = module.variable(name)
+    return T if variable is not None and variable.ref else NIL
+
+
+@contextmanager
+def progv(names: Any, values: Any) -> Iterator[None]:
+    """Bind special variables named at run time."""
+    session = active()
+    old = []
+    given = values
+    for name in names if isinstance(names, Cons) else ():
+        ref = session.special(name).ref
+        old.append((ref, ref[:]))
+        ref[:] = [given.car] if isinstance(given, Cons) else []
+        given = given.cdr if isinstance(given, Cons) else NIL
+    try:
+        yield
+    finally:
+        for ref, contents in reversed(old):
+            ref[:] = contents
+
+
+# Conditions.
+
+
+def enter_handlers(specifiers: list[Any]) -> list[Any]:
+    """Note a handler-case; its entry is a fresh list, known by identity."""
+    entry = list(specifiers)
+    active().handlers.append(("case", entry))
+    return entry
+
+
+def leave_handlers(entry: list[Any]) -> None:
+    """The handler-case of this entry no longer handles."""
+    handlers = active().handlers
+    for index in range(len(handlers) - 1, -1, -1):
+        if handlers[index][1] is entry:
+            del handlers[index:]
+            return
+
+
+def handler_for(fault: Exception, specifiers: list[Any]) -> tuple[Condition, int]:
+    """The condition that `fault` is and the first clause that takes it; raises it again when none does."""
+    condition = condition_from(fault)
+    session = active()
+    for index, specifier in enumerate(specifiers):
+        if session.is_condition(condition, specifier):
+            return condition, index
+    raise fault
+
+
+@contextmanager
+def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
+    """Run handlers while a condition is signalled; for errors of builtins, when they pass through here."""
+    session = active()
+    entry = list(zip(specifiers, functions, strict=True))
+    handlers = session.handlers
+    depth = len(handlers)
+    handlers.append(("bind", entry))
+    try:
+        yield
+    except Exception as fault:
+        del handlers[depth:]
+        condition = condition_from(fault)
+        if not session.was_signalled(condition, entry):
+            for specifier, function in entry:
+                if session.is_condition(condition, specifier):
+                    as_function(function)(condition)
+        raise
+    finally:
+        del handlers[depth:]
+
+
+NAMES: Final[dict[str, Any]] = {
+    "NIL": NIL,
+    "T": T,
+    "MV": MV,
+    "UNSET": UNSET,
+    "function": FunctionType,
+    "rt.Exit": Exit,
+    "rt.Thrown": Thrown,
+    **{
+        f"rt.{f.__name__}": f
+        for f in (
+            Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys,
+            elements, counts, define_function, define_variable, declare_variable, variable_bound, progv, enter_handlers,
+            leave_handlers, handler_for, handler_bind, assertion_failed, check_type, define_condition, no_case, no_type, as_function, truth, one, all_values,
+        )
+    },
+    "rt.lisp_list": lisp_list,
+}  # fmt: skip

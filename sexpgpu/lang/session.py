@@ -1,0 +1,418 @@
+"""A session: the tables of everything that one experiment's evaluation defines, and the way into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve, frozen
+
+from sexpgpu.diag import Diagnostic, Diagnostics, Note, Span, SxError, error, warning
+from sexpgpu.lang import toplevel
+from sexpgpu.lang.active import activated
+from sexpgpu.lang.analyze.core import Analyzer, Environment
+from sexpgpu.lang.analyze.grammar import SPECIALS
+from sexpgpu.lang.analyze.suggest import unknown_function
+from sexpgpu.lang.builtin import Library, Parameters, show
+from sexpgpu.lang.compiler import Deferred, bare_scope, compile_function, furnish
+from sexpgpu.lang.conditions import BUILT_IN_TYPES, Condition, ConditionType, Poisoned
+from sexpgpu.lang.core import standard_core
+from sexpgpu.lang.faults import converted, current_span, located
+from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, T, all_values, setf_name, symbol
+from sexpgpu.lang.functions import info_of_function
+from sexpgpu.lang.ir import FunctionIR
+from sexpgpu.lang.limits import Limits, run_deep
+from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, VariableKind
+from sexpgpu.lang.modules import Modules
+from sexpgpu.lang.place import Place, trail_notes
+from sexpgpu.lang.reader import Reader
+from sexpgpu.lang.streams import TextOutput
+
+
+@frozen
+class FormResult:
+    """A top-level form's values; `name` is what a defining form defined."""
+
+    span: Span
+    values: tuple[Any, ...]
+    name: str | None = None
+
+
+class Session:
+    """The state of evaluation. `base` holds the library; `module` is the file being evaluated."""
+
+    def __init__(self, diagnostics: Diagnostics, limits: Limits | None = None) -> None:
+        self.diagnostics = diagnostics
+        self.limits = limits or Limits()
+        self.sources: dict[str, str] = {}
+        self.base = Module("library", "", None)
+        self.modules = Modules(self)
+        self.properties: dict[Symbol, Any] = {}
+        self.condition_types: dict[Symbol, ConditionType] = {symbol(n): t for n, t in BUILT_IN_TYPES.items()}
+        self.types: dict[Symbol, Callable[[Any], bool]] = {}
+        self.type_expanders: dict[Symbol, Callable[..., Any]] = {}
+        self.handlers: list[tuple[str, list[Any]]] = []
+        self.catchers: list[list[Any]] = []
+        self.output = TextOutput()
+        self.used: set[int] = set()
+        self.deferred: dict[int, Deferred] = {}
+        self._signalled: list[tuple[Condition, list[Any]]] = []
+        self._number = 0
+        self._unread: set[int] = set()
+        self._steps = bytearray(self.limits.steps)
+        furnish(self.base, self.tick)
+        for name, value in ((NIL, NIL), (T, T)):
+            self.define_variable(self.base, name, "constant", value, None)
+        for library in standard_core():
+            self.install(library)
+        self.module = self.new_module("user", "")
+
+    # Setting up.
+
+    @property
+    def tick(self) -> Callable[[], Any]:
+        """One step of the budget: raises when it is used up."""
+        return self._steps.pop
+
+    @property
+    def steps_taken(self) -> int:
+        """Function calls and loop turns so far."""
+        return self.limits.steps - len(self._steps)
+
+    def new_module(self, name: str, file: str) -> Module:
+        """An empty module that sees the library."""
+        module = Module(name, file, self.base)
+        furnish(module, self.tick)
+        return module
+
+    def install(self, library: Library) -> None:
+        """Make a library's functions and macros visible to every file."""
+        for builtin in library:
+            key = library_key(builtin.name, library.names)
+            self.base.functions[key] = FunctionCell(key, builtin.call, builtin)
+        for made in library.macros.values():
+            name = symbol(made.name)
+            self.base.macros[name] = Macro(name, _expander(made.expand), made.shape, quiet=True)
+
+    def load_prelude(self, path: str) -> None:
+        """Evaluate a file of library definitions: every later file sees them, and its frames are not shown."""
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.base.internal = True
+        self._evaluate(self.base, Source(path, text))
+
+    # Evaluating.
+
+    def evaluate_text(self, text: str, filename: str = "<text>") -> list[FormResult]:
+        """The values of each top-level form; what fails is reported and the rest goes on."""
+        return self._evaluate(self.module, Source(filename, text))
+
+    def evaluate_file(self, path: str) -> list[FormResult]:
+        """As `evaluate_text`, of a file (E-MOD-001, E-READ-011 when it cannot be read)."""
+        try:
+            source = self.modules.read(path)
+        except SxError as fault:
+            self.diagnostics.report(fault.diagnostic)
+            return []
+        return self._evaluate(self.module, source)
+
+    def _evaluate(self, module: Module, source: Source) -> list[FormResult]:
+        self.sources[source.file] = source.text
+        outer, self.module = self.module, module
+        try:
+            with activated(self):
+                results = toplevel.evaluate(self, module, source)
+                return [FormResult(span, all_values(value), name) for span, value, name in results]
+        finally:
+            self.module = outer
+
+    def evaluate_module(self, module: Module, source: Source) -> None:
+        """Evaluate a required file in its own module."""
+        self._evaluate(module, source)
+
+    def evaluate_form(self, form: Any, module: Module | None = None, place: Place | None = None) -> Any:
+        """The value of a form in the null lexical environment, all of its values (`eval`)."""
+        where = place or Place(Source("<eval>", show(form)), 0, len(show(form)))
+        return toplevel.evaluate_form(self, module or self.module, form, where.of_form(form))
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a Lisp function from outside; its error comes out located."""
+        with activated(self):
+            try:
+                return function(*args)
+            except Exception as raw:
+                known = self.explained(raw)
+                raise known from (raw if known is not raw else raw.__cause__)
+
+    def explained(self, raw: Exception) -> SxError:
+        """The located, coded error that an exception amounts to; a fault of ours is raised again."""
+        known = converted(raw, self.parameters_of)
+        if known is None:
+            raise raw
+        known.__traceback__ = raw.__traceback__
+        return located(known)
+
+    def explain_expansion(self, fault: SxError, macro: Macro, place: Place) -> SxError:
+        """An error raised by a macro's expander, shown at the call of the macro."""
+        if isinstance(fault, Poisoned):
+            return fault
+        diagnostic = located(fault).diagnostic
+        inside = diagnostic.span
+        if inside is None or macro.quiet:
+            diagnostic = evolve(diagnostic, span=place.span, expected=diagnostic.expected or macro.shape or None)
+        elif diagnostic.code == "E-MACRO-002" or inside.file != place.source.file:
+            note = Note(f"the macro `{macro.name.name}` failed here", inside)
+            diagnostic = evolve(diagnostic, span=place.span, notes=(note,))
+        elif not any(note.text.startswith("while expanding") for note in diagnostic.notes):
+            diagnostic = diagnostic.noting(Note(f"while expanding ({macro.name.name} ...)", place.span))
+        trail = trail_notes(place)
+        fault.diagnostic = evolve(diagnostic, trail=diagnostic.trail or trail)
+        return fault
+
+    # Names, from outside.
+
+    def function(self, name: str) -> Callable[..., Any] | None:
+        """The function of a name in the file, None when there is none."""
+        cell = self.module.function(symbol(name))
+        return cell.ref[0] if cell is not None and cell.defined else None
+
+    def variable(self, name: str) -> Any:
+        """The global variable's value, None when it is unbound."""
+        variable = self.module.variable(symbol(name))
+        return variable.ref[0] if variable is not None and variable.ref else None
+
+    def define(self, name: str, value: Any) -> None:
+        """A global lexical definition in the file."""
+        self.define_variable(self.module, symbol(name), "lexical", value, None)
+
+    def span_of(self, name: str) -> Span | None:
+        """Where a name is defined, as a function or a variable."""
+        key = symbol(name)
+        cell = self.module.function(key)
+        if cell is not None and cell.span is not None:
+            return cell.span
+        variable = self.module.variable(key)
+        return variable.span if variable is not None else None
+
+    # Names, for builtins and compiled code.
+
+    def function_named(self, name: Symbol) -> Callable[..., Any]:
+        """The function of a symbol; E-NAME-002 when there is none."""
+        cell = self.module.function(name)
+        if cell is None or not cell.defined:
+            source = Source("", "")
+            diagnostic = unknown_function(self.module, name, bare_scope(), Place(source, 0, 0))
+            if isinstance(diagnostic, Poisoned):
+                raise diagnostic
+            raise SxError(evolve(diagnostic.diagnostic, span=None))
+        function: Callable[..., Any] = cell.ref[0]
+        return function
+
+    def is_function(self, name: Any) -> bool:
+        """Whether a name is that of a function, a macro or a special form."""
+        if not isinstance(name, Symbol):
+            return False
+        cell = self.module.function(name)
+        return (cell is not None and cell.defined) or self.module.macro(name) is not None or name in SPECIALS
+
+    def is_special_form(self, name: Symbol) -> bool:
+        return name in SPECIALS
+
+    def macro_named(self, name: Symbol, environment: Any) -> Macro | None:
+        """The macro of a name, where an `&environment` says."""
+        local = environment.scope.local_function(name) if isinstance(environment, Environment) else None
+        return local if isinstance(local, Macro) else self.module.macro(name)
+
+    def forget_function(self, name: Symbol) -> None:
+        """The name is that of no function or macro any more, in this file."""
+        self.module.macros.pop(name, None)
+        self.module.functions.pop(name, None)
+        Analyzer(self, self.module).undefined(name, bare_scope(), Place(Source("", ""), 0, 0))
+
+    def parameters_of(self, name: str) -> Parameters | None:
+        """The parameters of a library function, by its name."""
+        cell = self.base.functions.get(library_key(name, {}))
+        return cell.builtin.parameters if cell is not None and cell.builtin is not None else None
+
+    def special(self, name: Symbol) -> GlobalVariable:
+        """The special variable of a name, made where there is none."""
+        variable = self.module.variable(name)
+        if variable is None:
+            variable = self.module.variables[name] = GlobalVariable(name, "special")
+        return variable
+
+    def macroexpand(self, form: Any, environment: Any, once: bool) -> tuple[Any, bool]:
+        """`form` expanded where an `&environment` says."""
+        if isinstance(environment, Environment):
+            analyzer, scope = environment.analyzer, environment.scope
+        else:
+            analyzer, scope = Analyzer(self, self.module), bare_scope()
+        place = Place(Source("<form>", ""), 0, 0)
+        return analyzer.macroexpand(form, scope, place, once)
+
+    def read_one(self, text: str, start: int) -> tuple[Any, int] | None:
+        """The first form of a text from `start` on, and the index behind it; its first error is raised."""
+        found: list[Diagnostic] = []
+        reader = Reader(Source("<string>", text), found.append, self.module.aliases)
+        form = next(iter(reader.forms(start)), None)
+        for diagnostic in found:
+            if diagnostic.severity == "error":
+                raise SxError(evolve(diagnostic, span=None, notes=()))
+        return None if form is None else (form.datum, form.end)
+
+    def next_number(self) -> int:
+        """A counter for generated names."""
+        self._number += 1
+        return self._number
+
+    def type_named(self, name: Any) -> Callable[[Any], bool] | None:
+        """The predicate of a type that is none of the standard ones: a structure, or a condition type."""
+        if name in self.condition_types:
+            wanted = self.condition_types[name].name
+            return lambda value: isinstance(value, Condition) and value.type.is_a(wanted)
+        return self.types.get(name)
+
+    def type_expander(self, name: Symbol) -> Callable[..., Any] | None:
+        """The expander of a type defined by deftype."""
+        return self.type_expanders.get(name)
+
+    def formatted(self, control: str, *args: Any) -> str:
+        """`(format nil control ...)`."""
+        text: str = self.function_named(symbol("format"))(NIL, control, *args)
+        return text
+
+    def capture(self, write: Callable[[TextOutput], Any]) -> str:
+        """What `write` prints to the stream it is given."""
+        stream = TextOutput()
+        write(stream)
+        return stream.text()
+
+    # Conditions.
+
+    def is_condition(self, condition: Condition, specifier: Any) -> bool:
+        """Whether a condition is of the type a handler names."""
+        if isinstance(specifier, Symbol):
+            if specifier is T:
+                return True
+            if specifier not in self.condition_types:
+                raise error("E-TYPE-001", f"`{show(specifier)}` is not a condition type")
+            return condition.type.is_a(specifier.name)
+        if isinstance(specifier, Cons):
+            parts = list(specifier.cdr) if isinstance(specifier.cdr, Cons) else []
+            answers = [self.is_condition(condition, part) for part in parts]
+            word = specifier.car.name if isinstance(specifier.car, Symbol) else ""
+            return {"or": any(answers), "and": all(answers), "not": not any(answers)}.get(word, False)
+        return False
+
+    def mark_signalled(self, condition: Condition, entry: list[Any]) -> None:
+        """The handlers of a handler-bind have seen a condition when it was signalled."""
+        self._signalled.append((condition, entry))
+        del self._signalled[:-64]
+
+    def was_signalled(self, condition: Condition, entry: list[Any]) -> bool:
+        return any(c is condition and e is entry for c, e in self._signalled)
+
+    # Definitions.
+
+    def warn(self, diagnostic: Diagnostic) -> None:
+        """Report a warning; the library's own files give none."""
+        if not self.module.internal:
+            self.diagnostics.report(diagnostic)
+
+    def declare_function(self, module: Module, key: Symbol, place: Place | None) -> FunctionCell:
+        """The module's own cell of a function name, so that code analysed from now on refers to it."""
+        cell = module.functions.get(key)
+        if cell is None:
+            inherited = module.base.function(key) if module.base is not None else None
+            cell = Analyzer(self, module).undefined(key, bare_scope(), place or Place(Source("", ""), 0, 0))
+            if inherited is not None:
+                cell.ref[:] = inherited.ref
+        return cell
+
+    def define_function(self, module: Module, key: Symbol, function: Callable[..., Any], place: Place | None) -> None:
+        """Make `function` the global function of a name."""
+        cell = self.declare_function(module, key, place)
+        self._note_definition(module, key, place, cell.span if cell.defined else None)
+        cell.ref[:] = [function]
+        cell.defined = True
+        cell.builtin = None
+        cell.span = place.span if place is not None else None
+        module.macros.pop(key, None)
+
+    def define_macro(
+        self, module: Module, name: Symbol, expander: Callable[..., Any], shape: str, place: Place | None
+    ) -> None:
+        """Make `expander` the global macro of a name."""
+        if name in SPECIALS:
+            raise error("E-NAME-004", f"`{show(name)}` is a special form: it cannot be defined")
+        old = module.macros.get(name)
+        self._note_definition(module, name, place, old.span if old is not None else None)
+        span = place.span if place is not None else None
+        module.macros[name] = Macro(name, expander, f"({name.name} {shape.strip()[1:-1]})", span, module.internal)
+
+    def _note_definition(self, module: Module, name: Symbol, place: Place | None, before: Span | None) -> None:
+        module.poisoned.pop(name, None)
+        if place is None or module.internal:
+            return
+        if before is not None and before != place.span and before.file == place.source.file:
+            text = f"`{name.name}` is defined twice; the first definition is at {before.line}:{before.col}"
+            self.warn(warning("W-NAME-003", text, place.span))
+        inherited = module.base is not None and (module.base.function(name) or module.base.macro(name))
+        if inherited and before is None:
+            self.warn(warning("W-NAME-001", f"`{name.name}` shadows the library's own", place.span))
+
+    def declare_variable(self, module: Module, name: Symbol, kind: str, place: Place | None) -> GlobalVariable:
+        """The module's own global variable of a name, perhaps still unbound."""
+        variable = module.variables.get(name)
+        inherited = module.base.variable(name) if module.base is not None else None
+        if variable is None and inherited is not None and inherited.kind == "special" == kind:
+            return inherited
+        if variable is None:
+            variable = module.variables[name] = GlobalVariable(name)
+        chosen: VariableKind = "special" if kind == "special" else "constant" if kind == "constant" else "lexical"
+        variable.kind = chosen
+        if variable.span is None and place is not None:
+            variable.span = place.span
+        return variable
+
+    def define_variable(self, module: Module, name: Symbol, kind: str, value: Any, place: Place | None) -> None:
+        """Give a global variable its value."""
+        old = module.variables.get(name)
+        if old is not None and old.kind == "constant" and old.ref and kind == "constant" and old.ref[0] is not value:
+            if old.ref[0] != value:
+                raise error("E-NAME-004", f"`{show(name)}` is a constant and has the value {show(old.ref[0])}")
+            return
+        variable = self.declare_variable(module, name, kind, place)
+        variable.ref[:] = [value]
+        module.poisoned.pop(name, None)
+
+    def note_use(self, variable: GlobalVariable) -> None:
+        """Code that refers to the variable was analysed."""
+        self.used.add(id(variable))
+
+    def compile_function(self, module: Module, made: FunctionIR, place: Place) -> Callable[..., Any]:
+        """The Python function of an analysed lambda."""
+        return compile_function(module, made, place.source.file, place)
+
+    def defer(self, module: Module, key: Symbol, block: Symbol, parts: Any, place: Place, macro: bool) -> Any:
+        """A function that is analysed and compiled at its first call."""
+        made = Deferred(self, module, key, block, parts, place, macro)
+        self.deferred[id(made.function)] = made
+        return made.function
+
+
+def library_key(name: str, names: dict[str, Symbol]) -> Symbol:
+    """The function-table key of a builtin's name: `(setf car)` is a writer; `names` gives uninterned ones."""
+    if name in names:
+        return names[name]
+    return setf_name(symbol(name[6:-1])) if name.startswith("(setf ") else symbol(name)
+
+
+def _expander(expand: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    def expand_call(form: Any, environment: Any) -> Any:
+        return expand(form)
+
+    return expand_call
+
+
+__all__ = ["FormResult", "Limits", "Session", "current_span", "info_of_function", "run_deep"]

@@ -1,0 +1,150 @@
+"""The lexical grammar: what a token is, and what number or symbol it reads as."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from fractions import Fraction
+from typing import Any, Final
+
+from sexpgpu.lang.forms import Symbol, keyword, symbol
+
+_PLAIN = r"""[^\s()"';`,|\\\[\]{}]"""
+_PIECE = rf"""(?:{_PLAIN}|\\.|\|[^|\\]*(?:\\.[^|\\]*)*\|)"""
+
+# Alternatives in the order of their frequency; `lastgroup` names the one that matched.
+LEXEME: Final = re.compile(
+    rf"""(?P<skip>\s+|;[^\n]*)
+    |(?P<open>\()
+    |(?P<close>\))
+    |(?P<prefix>['`]|,[@.]?|\#')
+    |(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")
+    |(?P<comment>\#\|)
+    |(?P<char>\#\\(?:.{_PIECE}*))
+    |(?P<dispatch>\#(?:\d*[^\d\s]|\d*))
+    |(?P<token>(?!\#){_PIECE}+)
+    |(?P<bad>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+REST_OF_TOKEN: Final = re.compile(rf"{_PIECE}*", re.DOTALL)
+COMMENT_EDGE: Final = re.compile(r"\|\#|\#\|")
+
+_INTEGER = re.compile(r"[+-]?\d+\.?")
+_RATIO = re.compile(r"([+-]?\d+)/(\d+)")
+_FLOAT = re.compile(r"([+-]?(?:\d*\.\d+|\d+(?:\.\d*)?(?=[esfdl])))(?:[esfdl]([+-]?\d+))?")
+_FAILED_NUMBER = re.compile(r"[+-]?(?:0x[\da-f]+|\.?\d[\d_,./]*(?:[esfdl][+-]?\d*)?)")
+_PIECES = re.compile(r"\\(.)|\|((?:[^|\\]|\\.)*)\||([^|\\]+)", re.DOTALL)
+
+CHARACTER_NAMES: Final[dict[str, int]] = {
+    "space": 32,
+    "newline": 10,
+    "tab": 9,
+    "return": 13,
+    "nul": 0,
+    "null": 0,
+    "rubout": 127,
+    "delete": 127,
+    "backspace": 8,
+    "page": 12,
+    "linefeed": 10,
+    "escape": 27,
+}
+
+
+class BadToken(Exception):
+    """A token that reads as nothing: the code, the message and the help of its diagnostic."""
+
+    def __init__(self, code: str, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.help = help
+
+
+def parse_number(text: str, radix: int = 10) -> Any:
+    """The number that `text` (lower case) spells, or None. Raises BadToken for 1/0 and floats out of range."""
+    if radix != 10:
+        sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
+        top, slash, bottom = digits.partition("/")
+        try:
+            if not (top.isalnum() and (not slash or bottom.isalnum())):
+                return None
+            return _ratio(int(sign + top, radix), int(bottom, radix) if slash else 1)
+        except ValueError:
+            return None
+    if _INTEGER.fullmatch(text):
+        return int(text.removesuffix("."))
+    if match := _RATIO.fullmatch(text):
+        return _ratio(int(match[1]), int(match[2]))
+    if match := _FLOAT.fullmatch(text):
+        value = float(f"{match[1]}e{match[2]}" if match[2] else match[1])
+        if value in (float("inf"), float("-inf")):
+            raise BadToken("E-READ-004", f"{text} is too large for a float")
+        return value
+    return None
+
+
+def _ratio(top: int, bottom: int) -> Any:
+    if bottom == 0:
+        raise BadToken("E-READ-004", f"{top}/0 divides by zero")
+    value = Fraction(top, bottom)
+    return value.numerator if value.denominator == 1 else value
+
+
+def looks_like_number(name: str) -> bool:
+    """Whether a symbol's spelling suggests that a number was meant (`1_000`, `1e`, `0x10`, `1.2.3`)."""
+    return _FAILED_NUMBER.fullmatch(name) is not None
+
+
+def parse_token(text: str, aliases: frozenset[str] | set[str]) -> Any:
+    """The number, symbol or keyword that a token spells; `aliases` are the names of modules required `:as`."""
+    if "|" in text or "\\" in text:
+        return _escaped(text)
+    folded = text.lower()
+    if not folded.isascii():
+        folded = unicodedata.normalize("NFC", folded)
+    if folded[0] in "+-.0123456789" and (number := parse_number(folded)) is not None:
+        return number
+    if ":" in folded:
+        return _with_colon(folded, aliases)
+    if not folded.strip("."):
+        raise BadToken("E-READ-005", f"`{folded}` alone is not a symbol")
+    return symbol(folded)
+
+
+def _with_colon(name: str, aliases: frozenset[str] | set[str]) -> Symbol:
+    if name[0] == ":":
+        if len(name) == 1 or ":" in name[1:]:
+            raise BadToken("E-READ-004", f"`{name}` is not a keyword", "a keyword is one colon and a name, :name")
+        return keyword(name[1:])
+    module, _, rest = name.partition(":")
+    if not rest.strip(":"):
+        raise BadToken("E-READ-004", f"`{name}` ends in a colon", f"a keyword's colon comes first: :{module}")
+    if module in aliases and ":" not in rest:
+        return symbol(name)
+    rest = rest.strip(":")
+    raise BadToken("E-READ-009", f"`{name}`: packages are not supported", f"write {rest} or :{rest}")
+
+
+def _escaped(text: str) -> Symbol:
+    key = text[0] == ":"
+    name = ""
+    for match in _PIECES.finditer(text[1:] if key else text):
+        single, barred, plain = match.groups()
+        if single is not None:
+            name += single
+        elif barred is not None:
+            name += re.sub(r"\\(.)", r"\1", barred, flags=re.DOTALL)
+        else:
+            name += plain.lower()
+    return keyword(name) if key else symbol(name)
+
+
+def reads_back(name: str) -> bool:
+    """Whether the reader makes the symbol called `name` from its bare spelling (else it prints between bars)."""
+    if not name or any(c in " \t\n\r\f()\"';`,|\\[]{}" or c.isspace() for c in name) or name[0] == "#":
+        return False
+    try:
+        return parse_token(name, frozenset()) is symbol(name)
+    except BadToken:
+        return False

@@ -1,0 +1,200 @@
+"""Evaluation of a file: its top-level forms in order, each error reported and the next form taken up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sexpgpu.diag import Diagnostic, Span, SxError
+from sexpgpu.lang.analyze.binding import function_key
+from sexpgpu.lang.analyze.core import Analyzer
+from sexpgpu.lang.analyze.definition import defined_function
+from sexpgpu.lang.analyze.grammar import SPECIALS, items_of, name_of
+from sexpgpu.lang.analyze.suggest import unknown_function
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.compiler import bare_scope, compile_function
+from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, all_values, setf_name, symbol
+from sexpgpu.lang.functions import FunctionInfo
+from sexpgpu.lang.ir import FunctionIR
+from sexpgpu.lang.builtin import Parameters
+from sexpgpu.lang.module import FunctionCell, Module, Upcoming
+from sexpgpu.lang.place import Place
+from sexpgpu.lang.reader import QUOTE, ReadForm, read_text, substitute_read_eval
+from sexpgpu.lang.runtime import Exit, Thrown
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.session import Session
+
+Result = tuple[Span, Any, str | None]
+PROGN: Final = symbol("progn")
+DEFUN: Final = symbol("defun")
+DEFMACRO: Final = symbol("defmacro")
+REQUIRE: Final = symbol("require")
+PROVIDE: Final = symbol("provide")
+EVAL_WHEN: Final = symbol("eval-when")
+_TOP: Final = Parameters("()")
+
+
+def evaluate(session: Session, module: Module, source: Source) -> list[Result]:
+    """Evaluate every form of a source; afterwards what no form has called yet is checked."""
+    forms = read_text(source, session.diagnostics.report, module.aliases)
+    _prescan(session, module, forms)
+    results: list[Result] = []
+    for form in forms:
+        place = Place(source, form.start, form.end)
+        name = defined_name(form.datum)
+        if form.damaged:
+            _poison(session, module, form.datum, Diagnostic("E-READ-001", "", place.span))
+            continue
+        try:
+            value = _evaluate_one(session, module, form, place)
+        except (Exit, Thrown) as exit:  # an exit whose target is gone is reported where it was made
+            raise AssertionError("a non-local exit passed a top-level form") from exit
+        except Exception as raw:
+            fault = session.explained(raw)
+            session.handlers.clear()
+            session.catchers.clear()
+            session.diagnostics.report(fault.diagnostic)
+            _poison(session, module, form.datum, fault.diagnostic)
+            continue
+        results.append((place.span, value, name.name if name is not None else None))
+        if name is not None:
+            module.upcoming.pop(name, None)
+    if not module.internal:
+        _check_uncalled(session, module)
+    module.upcoming.clear()
+    return results
+
+
+def _evaluate_one(session: Session, module: Module, form: ReadForm, place: Place) -> Any:
+    datum = form.datum
+    if form.read_eval:
+        datum = substitute_read_eval(datum, lambda inner: evaluate_form(session, module, inner, place))
+    return evaluate_form(session, module, datum, place)
+
+
+def evaluate_form(session: Session, module: Module, form: Any, place: Place) -> Any:
+    """All values of a form; `progn` at the top evaluates its parts one after the other."""
+    analyzer = Analyzer(session, module)
+    scope = bare_scope()
+    while isinstance(form, Cons) and isinstance(form.car, Symbol):
+        head = form.car
+        if head is PROGN:
+            value: Any = NIL
+            for part, where in items_of(form.cdr, place, "(progn form...)"):
+                value = evaluate_form(session, module, part, where)
+            return value
+        if head is QUOTE and isinstance(form.cdr, Cons) and form.cdr.cdr is NIL:
+            return form.cdr.car
+        if head in (DEFUN, DEFMACRO):
+            return _define(session, module, analyzer, form, place)
+        if head is REQUIRE:
+            return session.modules.require(module, form, place)
+        if head is PROVIDE:
+            return session.modules.provide(module, form, place)
+        if head in SPECIALS:
+            break
+        macro = module.macro(head)
+        if macro is None:
+            break
+        form = analyzer.expand(macro, form, scope, place)
+        place = place.expanded(head.name, macro.quiet).of_form(form)
+    if not isinstance(form, Cons | Symbol):
+        return form
+    info = FunctionInfo("top level", _TOP, place.span)
+    made = FunctionIR(info, None)
+    scope.function = made
+    made.body = analyzer.analyze(form, scope, place)
+    return compile_function(module, made, place.source.file, place)()
+
+
+def _define(session: Session, module: Module, analyzer: Analyzer, form: Cons, place: Place) -> Any:
+    """A defun or defmacro at the top: entered now, analysed and compiled at its first call."""
+    special = SPECIALS[form.car]
+    items = items_of(form.cdr, place, special.shape)
+    analyzer.check_count(form, items, special.least, special.most, special.shape, place)
+    name = items[0][0]
+    if form.car is DEFUN:
+        key = defined_function(analyzer, items, place)
+        block = name.cdr.car if isinstance(name, Cons) else name
+        function = session.defer(module, key, block, items, place, macro=False)
+        session.define_function(module, key, function, place)
+        return name
+    name = name_of(items[0], special.shape)
+    expander = session.defer(module, name, name, items, place, macro=True)
+    session.define_macro(module, name, expander, show(items[1][0]), place)
+    return name
+
+
+def defined_name(form: Any) -> Symbol | None:
+    """The name that a form defines, by its look: `(def... name ...)` or `(def... (name ...) ...)`."""
+    if not isinstance(form, Cons) or not isinstance(form.car, Symbol) or not form.car.name.startswith("def"):
+        return None
+    if not isinstance(form.cdr, Cons):
+        return None
+    name = form.cdr.car
+    if isinstance(name, Cons):
+        if name.car is symbol("setf") and isinstance(name.cdr, Cons) and isinstance(name.cdr.car, Symbol):
+            return setf_name(name.cdr.car)
+        name = name.car
+    return name if isinstance(name, Symbol) and not name.keyword else None
+
+
+def _prescan(session: Session, module: Module, forms: list[ReadForm]) -> None:
+    """Note what the file will define, so that code above a definition can refer to it."""
+    if module.internal:
+        return
+    for form in forms:
+        name = defined_name(form.datum)
+        if name is None or name is NIL:
+            continue
+        head = form.datum.car
+        span = form.source.span(form.start, form.end)
+        module.upcoming.setdefault(name, Upcoming(head.name, span))
+        if head is DEFUN and module.base is not None and module.base.function(name) is not None:
+            session.declare_function(module, name, Place(form.source, form.start, form.end))
+
+
+def _poison(session: Session, module: Module, form: Any, diagnostic: Diagnostic) -> None:
+    """The names that a failed form would have defined: using them reports its failure, not a new one."""
+    if isinstance(form, Cons) and form.car is PROGN:
+        for part in form.cdr if isinstance(form.cdr, Cons) else ():
+            _poison(session, module, part, diagnostic)
+        return
+    name = defined_name(form)
+    if name is None:
+        return
+    module.upcoming.pop(name, None)
+    own = module.functions.get(name)
+    defined = (own is not None and own.defined) or name in module.macros
+    if not defined and not (name in module.variables and module.variables[name].ref):
+        module.poisoned[name] = diagnostic
+
+
+def _check_uncalled(session: Session, module: Module) -> None:
+    """Analyse the functions that nothing has called, and report names that nothing has defined."""
+    for deferred in list(session.deferred.values()):
+        if deferred.module is module:
+            try:
+                deferred.analyze()
+            except SxError as fault:
+                if not isinstance(fault, Poisoned):
+                    session.diagnostics.report(fault.diagnostic)
+    session.deferred = {k: d for k, d in session.deferred.items() if d.module is not module}
+    for cell, (scope, place) in module.undefined_calls:
+        _report_undefined(session, module, cell, scope, place)
+    module.undefined_calls.clear()
+
+
+def _report_undefined(session: Session, module: Module, cell: FunctionCell, scope: Any, place: Place) -> None:
+    if cell.defined or cell.name in module.poisoned:
+        return
+    if module.base is not None and module.base.function(cell.name) is not None:
+        return
+    fault = unknown_function(module, cell.name, scope, place).diagnostic
+    known = any(d.code == fault.code and d.span == fault.span for d in session.diagnostics)
+    if not known:
+        session.diagnostics.report(fault)
+
+
+__all__ = ["all_values", "evaluate", "evaluate_form", "function_key"]
