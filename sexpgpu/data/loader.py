@@ -42,9 +42,6 @@ class OpenLoader:
             )
         return self.order.indices(q)
 
-    def rows(self, q: int) -> int:
-        return self.order.rows(q)
-
     def read(self, indices: Indices) -> dict[str, Array]:
         return {name: reader.read(indices) for name, reader in self.readers.items()}
 

@@ -113,7 +113,7 @@ def _run_in(
     experiment = engine.experiment
     status = Status(directory.status, experiment)
     events: EventStream | None = None
-    step = 0
+    loop: Loop | None = None
     try:
         status.update("compiling", {"step": 0})
         loaders = Loaders()
@@ -132,14 +132,13 @@ def _run_in(
             allow_changed=options.allow_changed,
             report=reports.add,
         )
-        step = start.position.step
         directory.write_manifest(experiment, engine.device, loaders.fitted)
         events = EventStream(directory.events, start.position.events)
         _open_stream(events, directory, engine, plan, start)
         facts = {"run": directory.run_id, "manifest": manifest_json(experiment.manifest)}
         keeper = Keeper(directory.checkpoints, experiment.run, facts, events, reports.add)
         if start.own:
-            keeper.resumed_from = keeper.last = step
+            keeper.resumed_from = keeper.last = start.position.step
         passes = [
             Pass(e, experiment, calls, loaders.open(e.loader), plan, turns(e, plan), contexts)
             for e in experiment.evaluations
@@ -150,7 +149,7 @@ def _run_in(
             trainer=TrainStep(experiment, calls, trained, plan, contexts),
             passes=passes,
             tensors=start.tensors,
-            done=step,
+            done=start.position.step,
             skipped=start.position.skipped,
             evaluated=list(start.position.evaluated),
             keeper=keeper,
@@ -169,6 +168,7 @@ def _run_in(
         error = fault.diagnostic if isinstance(fault, SxError) else _not_written(directory.path, fault)
         if events is not None:
             at = str(error.span) if error.span else None
+            step = loop.done if loop is not None else 0
             events.write("error", step, code=error.code, message=error.message, at=at)
         status.update("failed", {}, error)
         return _failed(error, reports, directory.path)

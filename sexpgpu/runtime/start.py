@@ -51,12 +51,26 @@ def find_start(
     chosen = newest_good(directory.checkpoints, report) if resume == "latest" else resume and Path(resume)
     if not chosen:
         if resume == "latest":
-            report(warning("W-CKPT-003", f"{directory.path} has no checkpoint; the run starts at step 0"))
+            report(_nothing_to_resume(directory, calls.engine.experiment.name))
         given = {} if init is None else read_weights(init, calls.engine.experiment)
         tensors = initial_tensors(calls, contexts, given)
         _set_aside(directory, 0, 0)
         return Start(tensors, Position(0, 0, (), 0))
     return _resumed(directory, chosen, calls, allow_changed, report)
+
+
+def _nothing_to_resume(directory: RunDirectory, name: str) -> Diagnostic:
+    # A changed file or knob gives a run another directory: its author may have meant one of these.
+    others = [
+        path
+        for path in directory.path.parent.glob(f"{name}-*")
+        if path != directory.path and holds_a_run(path)
+    ]
+    return warning(
+        "W-CKPT-003",
+        f"{directory.path} has no checkpoint; the run starts at step 0",
+        help=f"other runs of this file: {', '.join(map(str, sorted(others)))}" if others else None,
+    )
 
 
 def _resumed(

@@ -9,10 +9,11 @@ import numpy as np
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.diag import Note, error
+from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.experiment import Experiment, Parameter
 from sexpgpu.runtime.calls import Calls, Contexts, Tensors, zeros
 from sexpgpu.runtime.engine import Array
-from sexpgpu.tensortype import TensorType
+from sexpgpu.tensortype import DType, TensorType
 
 
 def initial_tensors(calls: Calls, contexts: Contexts, given: Mapping[str, Array]) -> Tensors:
@@ -69,7 +70,12 @@ def read_weights(path: Path, experiment: Experiment) -> dict[str, Array]:
     notes += [Note(f"not in the model: {name}") for name in stored]
     if notes:
         raise error("E-CKPT-006", f"{path} does not fit the model", notes=notes)
-    return {name: array.astype(NUMPY_DTYPE[types[name].dtype]) for name, array in found.items()}
+    return {name: _converted(array, types[name].dtype) for name, array in found.items()}
+
+
+def _converted(array: Array, dtype: DType) -> Array:
+    converted = array.astype(NUMPY_DTYPE[dtype])
+    return round_bf16(converted) if dtype == "bf16" else converted
 
 
 def _fits(array: Array, type: TensorType) -> bool:

@@ -97,7 +97,7 @@ def test_fields_are_read_together(folder: Path) -> None:
 def test_index_files(folder: Path) -> None:
     opened = loader(folder, "index-file")
     assert [opened.indices(q).tolist() for q in range(2)] == [[3, 9, 3], [0, 1]]
-    assert [opened.rows(q) for q in range(2)] == [3, 2]
+    assert [opened.order.rows(q) for q in range(2)] == [3, 2]
     assert opened.order.epoch_batches == 4
     with pytest.raises(SxError, match="E-LOAD-009"):
         opened.indices(2)

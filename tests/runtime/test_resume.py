@@ -138,6 +138,9 @@ def test_latest_with_nothing_to_resume_starts(engine: NumpyEngine, whole: Path, 
     assert result.code == 0
     assert [d.code for d in result.warnings] == ["W-CKPT-003"]
     assert_equal_runs(folder / "out", whole)
+    run(engine, options(folder / "line-first", steps=2))
+    warned = run(engine, options(folder / "line-second", resume="latest")).warnings
+    assert warned[0].help == f"other runs of this file: {folder / 'line-first'}"
 
 
 def test_a_finished_run_has_nothing_left_to_do(engine: NumpyEngine, whole: Path) -> None:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attrs import evolve
 from safetensors.numpy import save_file
 
 from sexpgpu.experiment import RunConfig
 from sexpgpu.runtime.run import RunResult, run
+from sexpgpu.runtime.weights import read_weights
+from sexpgpu.tensortype import TensorType
 from tests.runtime.line_fit import Function, NumpyEngine, make_engine, options
 from tests.runtime.reading import last_tensors
 
@@ -68,6 +71,15 @@ def test_a_tied_name_with_other_values(engine: NumpyEngine, folder: Path) -> Non
     assert [note.text for note in result.error.notes] == [
         "one tensor with different values: model.w, model.tied"
     ]
+
+
+def test_a_bf16_parameter_holds_rounded_values(engine: NumpyEngine, folder: Path) -> None:
+    e = engine.experiment
+    narrow = evolve(e, parameters=(evolve(e.parameters[0], type=TensorType((3,), "bf16")),))
+    save_file({"model.w": np.array([1.001, -2.01, np.inf])}, folder / "w.safetensors")
+    found = read_weights(folder / "w.safetensors", narrow)["model.w"]
+    assert found.dtype == np.float32
+    assert found.tolist() == [1.0, -2.015625, np.inf]
 
 
 def test_files_that_are_none(engine: NumpyEngine, folder: Path) -> None:

@@ -137,7 +137,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "E-CKPT-007",
         "a weights file that cannot be read",
-        "`--init` takes a safetensors file.",
+        "`--init` takes a safetensors file of float, integer or boolean tensors; this one is missing, is "
+        "something else, or is cut short.",
         "sexpgpu run file.sx --init weights.txt",
     ),
     Entry(
