@@ -228,7 +228,8 @@ def _accumulate(loop: Loop, word: str, it: Symbol | None) -> Any:
     into = _accumulation(loop, target, family, word)
     variable = into.variable
     if into.collector is not None:
-        return call("setq", variable, call(_COLLECTS[word], into.collector, form))
+        grown = call(_COLLECTS[word], into.collector, form)
+        return grown if target is None else call("setq", variable, grown)
     if word in _EXTREMES:
         return call("setq", variable, call("%loop-extreme", call("quote", symbol(family)), variable, form))
     if _COUNTS[word] == "sum":
@@ -251,15 +252,18 @@ def _accumulation(loop: Loop, target: Any, family: str, word: str) -> Accumulati
     start = 0 if family == "number" else NIL
     bindings: list[Setting] = [(variable, start)]
     made = Accumulation(family, variable)
+    result: Any = variable
     if family == "list":
         made.collector = Symbol("collector")
-        bindings.append((made.collector, call("%loop-list")))
+        collecting = (made.collector, call("%loop-list"))
+        result = call("cdr", made.collector)
+        bindings = [collecting] if target is None else [*bindings, collecting]
     loop.steppers.append(Stepper(bindings=bindings))
     loop.accumulations[target] = made
     if target is None:
         if loop.result is not NIL:
             raise error("E-MACRO-010", f"loop: `{word}` and always or never cannot both give the result")
-        loop.result = variable
+        loop.result = result
     return made
 
 

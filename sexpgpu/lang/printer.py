@@ -14,6 +14,7 @@ from sexpgpu.diag import error
 from sexpgpu.lang.conditions import Condition
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol
+from sexpgpu.lang.structures import Structure
 from sexpgpu.lang.tokens import reads_back
 
 LONGEST: Final = 10_000_000
@@ -116,6 +117,8 @@ def _write(value: Any, escape: bool, sink: _Sink) -> None:
         _write_items(value, escape, sink)
     elif isinstance(value, Array):
         _write_array(value, escape, sink)
+    elif isinstance(value, Structure):
+        _write_structure(value, escape, sink)
     else:
         _write_object(value, escape, sink)
     sink.depth -= 1
@@ -169,6 +172,14 @@ def _write_array(array: Array, escape: bool, sink: _Sink) -> None:
         sink.put(")")
 
     level(0, 0, len(array.items))
+
+
+def _write_structure(value: Structure, escape: bool, sink: _Sink) -> None:
+    sink.put(f"#S({spelling(value.type.name.name)}")
+    for slot, part in zip(value.type.slots, value.values, strict=True):
+        sink.put(f" :{spelling(slot.name)} ")
+        _write(part, escape, sink)
+    sink.put(")")
 
 
 def _write_object(value: Any, escape: bool, sink: _Sink) -> None:

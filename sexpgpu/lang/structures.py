@@ -29,6 +29,10 @@ class StructureType:
         self.defaults = defaults
         self.conc_name = conc_name
 
+    def __call__(self, value: Any) -> bool:
+        """Whether a value is an instance, for the session's table of types."""
+        return isinstance(value, Structure) and self.includes(value.type)
+
     def includes(self, other: StructureType) -> bool:
         """Whether `other` is this type or one that includes it."""
         found: StructureType | None = other

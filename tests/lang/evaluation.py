@@ -5,34 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from sexpgpu.diag import Diagnostic, Diagnostics
-from sexpgpu.lang.forms import Source, all_values
-from sexpgpu.lang.library import standard_libraries
+from sexpgpu.lang.forms import Source
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.reader import read_text
-from sexpgpu.lang.session import Session
-
-
-def session_of(diagnostics: Diagnostics) -> Session:
-    """A session with the whole standard library."""
-    session = Session(diagnostics)
-    for library in standard_libraries():
-        session.install(library)
-    return session
+from sexpgpu.lang.standard import standard_session
 
 
 def shown(text: str) -> str:
     """The printed values of the last form of `text`, separated by ` ; `; any error fails the test."""
     diagnostics = Diagnostics()
-    values = run_deep(lambda: session_of(diagnostics).evaluate_text(text, "test.sx"))
+    results = run_deep(lambda: standard_session(diagnostics).evaluate_text(text, "test.sx"))
     assert diagnostics.errors == []
-    return " ; ".join(print_form(value) for value in all_values(values[-1]))
+    return " ; ".join(print_form(value) for value in results[-1].values)
 
 
 def fault(text: str) -> Diagnostic:
     """The one error of `text`."""
     diagnostics = Diagnostics()
-    run_deep(lambda: session_of(diagnostics).evaluate_text(text, "test.sx"))
+    run_deep(lambda: standard_session(diagnostics).evaluate_text(text, "test.sx"))
     (found,) = diagnostics.errors
     return found
 
@@ -40,11 +31,10 @@ def fault(text: str) -> Diagnostic:
 def written(text: str) -> str:
     """What evaluating `text` prints."""
     diagnostics = Diagnostics()
-    session = session_of(diagnostics)
+    session = standard_session(diagnostics)
     run_deep(lambda: session.evaluate_text(text, "test.sx"))
     assert diagnostics.errors == []
-    text_out: Any = session.output.text()
-    return str(text_out)
+    return session.output.text()
 
 
 def read_one(text: str) -> Any:

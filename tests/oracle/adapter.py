@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from sexpgpu.diag import Diagnostics
-from sexpgpu.lang.forms import all_values
-from sexpgpu.lang.library import standard_libraries
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.printer import print_form
-from sexpgpu.lang.session import Session
+from sexpgpu.lang.standard import standard_session
 
 Answer = tuple[str, list[str] | str, str]
 
@@ -19,13 +17,10 @@ def evaluate(text: str) -> Answer:
 
 def _evaluate(text: str) -> Answer:
     diagnostics = Diagnostics()
-    session = Session(diagnostics)
-    for library in standard_libraries():
-        session.install(library)
-    values = session.evaluate_text(text, "oracle.sx")
+    session = standard_session(diagnostics)
+    results = session.evaluate_text(text, "oracle.sx")
     output = session.output.text()
     if diagnostics.errors:
         first = diagnostics.errors[0]
         return "error", f"{first.code}: {first.message}", output
-    last = values[-1] if values else ()
-    return "ok", [print_form(value) for value in all_values(last)], output
+    return "ok", [print_form(value) for value in results[-1].values] if results else [], output

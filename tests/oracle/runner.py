@@ -53,7 +53,10 @@ def agrees(entry: dict[str, Any], kind: str, got: Any) -> bool:
 
 def same_single(got: str, wanted: str) -> bool:
     """Whether a double is what SBCL gives as a single float, `1.4142135f0`."""
-    return abs(float(got) - float(wanted.replace("f0", ""))) <= 1e-6 * abs(float(got))
+    try:
+        return abs(float(got) - float(wanted.replace("f0", ""))) <= 1e-6 * abs(float(got))
+    except ValueError:
+        return False
 
 
 def verdict(entry: dict[str, Any], evaluate: Evaluate) -> tuple[str, str]:
@@ -96,4 +99,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(CORPUS.parents[2]))
     sys.exit(main())

@@ -25,6 +25,7 @@ def standard_libraries() -> tuple[Library, ...]:
         sequences,
         sorting,
         strings,
+        structures,
         symbols,
         types,
     )
@@ -47,6 +48,7 @@ def standard_libraries() -> tuple[Library, ...]:
         sequences,
         sorting,
         strings,
+        structures,
         symbols,
         types,
     )

@@ -15,6 +15,7 @@ from typing import Any, Final
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, T, boolean
 from sexpgpu.lang.library.check import REALS
+from sexpgpu.lang.structures import Structure
 
 library = Library("equality")
 
@@ -58,12 +59,9 @@ def equalp(a: Any, b: Any) -> bool:
         return _equalp_arrays(a, b)
     if isinstance(a, HashTable) and isinstance(b, HashTable):
         return _equalp_tables(a, b)
-    return a is b or (hasattr(a, "equalp_parts") and type(a) is type(b) and _equalp_parts(a, b))
-
-
-def _equalp_parts(a: Any, b: Any) -> bool:
-    left, right = a.equalp_parts(), b.equalp_parts()
-    return len(left) == len(right) and all(map(equalp, left, right))
+    if isinstance(a, Structure) and isinstance(b, Structure):
+        return a.type is b.type and all(map(equalp, a.values, b.values))
+    return a is b
 
 
 def _equalp_arrays(a: Any, b: Any) -> bool:
@@ -164,6 +162,8 @@ def equalp_image(key: Any) -> Any:
     if isinstance(key, str | list | Array):
         dims, items = _shape(key)
         return (Array, dims, *map(equalp_image, items))
+    if isinstance(key, Structure):
+        return (Structure, key.type, *map(equalp_image, key.values))
     if not isinstance(key, Cons):
         return key
     parts: list[Any] = [Cons]

@@ -17,6 +17,7 @@ from sexpgpu.lang.library.mapping import as_result
 from sexpgpu.lang.library.numbers import to_float
 from sexpgpu.lang.library.typespec import ATOMIC, Test, is_type, sequence_type
 from sexpgpu.lang.printer import brief
+from sexpgpu.lang.structures import Structure
 
 library = Library("types")
 
@@ -80,6 +81,8 @@ def type_of(value: Any) -> Any:
         return symbol("cons")
     if isinstance(value, Condition):
         return symbol(value.type.name)
+    if isinstance(value, Structure):
+        return value.type.name
     if isinstance(value, Foreign):
         return symbol(getattr(value, "lisp_type", type(value).__name__.lower()))
     return symbol(_NAMES.get(type(value)) or ("function" if callable(value) else type(value).__name__.lower()))
