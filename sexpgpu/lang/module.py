@@ -139,7 +139,7 @@ class Module:
         """The name under which compiled code finds a constant object."""
         known = self._keys.get(id(value))
         if known is None:
-            known = f"k.{len(self._keys)}"
+            known = f"'{len(self._keys)}"  # no variable's name: those end in a dot and a number
             self.namespace[known] = value
             self._keys[id(value)] = known
         return known
