@@ -262,6 +262,20 @@ def test_retention_never_outruns_a_failed_write(folder: Path) -> None:
     assert kept(out) == [2]
 
 
+def test_an_old_one_that_cannot_go_is_no_reason_to_stop(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EPERM, "not permitted", str(path))
+
+    monkeypatch.setattr("sexpgpu.runtime.keep.remove_checkpoint", refuse)
+    config = RunConfig(2, None, 1, precision="f64", checkpoint_every=1, keep=1)
+    result = run(make_engine(folder, config, evaluations=()), options(folder / "out"))
+    assert result.code == 0
+    assert [d.code for d in result.warnings] == ["W-CKPT-004"]
+    assert kept(folder / "out") == [1, 2]
+
+
 def test_leftovers_of_an_attempt_are_cleared(engine: NumpyEngine, folder: Path) -> None:
     out = folder / "out"
     stale = out / "checkpoints" / "step-00000002"
