@@ -31,7 +31,7 @@ def command(
     """
     selected = report.selection(variant, sets, sweep, point)
     from sexpgpu.driver.compile import Compilation, compiling
-    from sexpgpu.lang.deep import run_deep
+    from sexpgpu.lang.limits import run_deep
 
     def compile_it() -> int:
         with compiling(file, selected) as done:

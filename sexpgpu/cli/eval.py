@@ -29,7 +29,7 @@ def command(
     """
     selected = report.selection(variant, sets, sweep, point)
     from sexpgpu.driver.compile import evaluate
-    from sexpgpu.lang.deep import run_deep
+    from sexpgpu.lang.limits import run_deep
 
     def evaluate_it() -> int:
         session, diagnostics, lines = evaluate(file, selected)

@@ -33,7 +33,7 @@ def command(
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.explain import explain
     from sexpgpu.driver.explain_text import text_of
-    from sexpgpu.lang.deep import run_deep
+    from sexpgpu.lang.limits import run_deep
 
     def explain_it() -> int:
         with compiling(file, selected) as done:

@@ -40,7 +40,7 @@ def command(
     selected = report.selection(variant, sets, sweep, point)
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.document import document_text, module_text
-    from sexpgpu.lang.deep import run_deep
+    from sexpgpu.lang.limits import run_deep
 
     wants_module = as_mlir or stage is not None or graph is not None or locations
     if wants_module and as_json:

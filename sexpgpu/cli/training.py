@@ -34,7 +34,7 @@ def train(
     from sexpgpu.dialects.context import open_context
     from sexpgpu.driver.compile import compile_in
     from sexpgpu.driver.engine import InterpreterEngine
-    from sexpgpu.lang.deep import run_deep
+    from sexpgpu.lang.limits import run_deep
     from sexpgpu.runtime.run import RunOptions, run
 
     with open_context() as context:

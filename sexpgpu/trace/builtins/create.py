@@ -34,6 +34,12 @@ def _filled(what: str, shape: Any, value: Any, dtype: Any) -> Tensor:
     return broadcast_to(scalar, shape_argument(what, shape))
 
 
+@library.builtin("%infinity", "()")
+def infinity() -> float:
+    """The value of `infinity`, which the reader has no spelling for."""
+    return math.inf
+
+
 @library.builtin("zeros", "(shape &key dtype)")
 def zeros(shape: Any, *, dtype: Any = NIL) -> Tensor:
     """A tensor of zeros."""

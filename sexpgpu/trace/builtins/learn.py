@@ -36,6 +36,10 @@ def model(kind: Any, body: Any) -> Model:
     """An instance of a model: `body` declares into it."""
     instance = Model(name("defmodel", kind), span=current_span())
     as_function(body)(instance)
+    if instance.forward is None:
+        raise error(
+            "E-PARAM-009", f"(defmodel {instance.kind} ...) has no forward", help="(forward (x) ...) as its last form"
+        )
     return instance
 
 
