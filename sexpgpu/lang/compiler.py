@@ -93,7 +93,7 @@ class Deferred:
         if self._failure is not None:
             raise Poisoned(self._failure)
         if self._made is None:
-            analyzer = Analyzer(self.session, self.module)
+            analyzer = Analyzer(self.session, self.module, waits=True)
             try:
                 if self.macro:
                     made = macro_function(analyzer, self.block, self._parts, bare_scope(), self.place)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sexpgpu.diag import Diagnostic, SxError
-from sexpgpu.lang.forms import NIL, Symbol, keyword, symbol
+from sexpgpu.lang.forms import NIL, Symbol, symbol
 
 _BUILT_IN = """
 condition ()
@@ -101,6 +102,7 @@ class Poisoned(SxError):
     """A use of a name whose definition has failed: carries that failure, so it is reported once."""
 
 
+_QUOTED = re.compile(r"`([^`]+)`")
 _TYPE_OF_CODE = {
     "E-NAME-001": "unbound-variable",
     "E-NAME-002": "undefined-function",
@@ -125,7 +127,10 @@ def condition_of(fault: SxError) -> Condition:
     code = fault.diagnostic.code
     family = code.rpartition("-")[0]
     name = _TYPE_OF_CODE.get(code) or _TYPE_OF_FAMILY.get(family, "error")
-    return Condition(BUILT_IN_TYPES[name], {"message": fault.diagnostic.message}, fault.diagnostic)
+    slots: dict[str, Any] = {}
+    if family == "E-NAME" and (quoted := _QUOTED.search(fault.diagnostic.message)) is not None:
+        slots["name"] = symbol(quoted[1])
+    return Condition(BUILT_IN_TYPES[name], slots, fault.diagnostic)
 
 
 def slot(condition: Condition, name: str, default: Any = NIL) -> Any:
@@ -146,8 +151,3 @@ def initialised(type_: ConditionType, arguments: tuple[Any, ...]) -> Condition:
         if key in given:
             slots.setdefault(key, given[key])
     return Condition(type_, slots)
-
-
-FORMAT_CONTROL = keyword("format-control")
-FORMAT_ARGUMENTS = keyword("format-arguments")
-ERROR = symbol("error")

@@ -120,7 +120,7 @@ def _unbound(fault: IndexError) -> SxError | None:
         if instruction.opname == "LOAD_GLOBAL":
             key = str(instruction.argval)
     module: Module = traceback.tb_frame.f_globals[MARK]
-    name = key.partition(".")[2].rstrip("'")
+    name = key.partition(":")[2].rstrip("'")
     for symbol_, diagnostic in module.poisoned.items():
         if symbol_.name == name:
             return Poisoned(diagnostic)

@@ -59,7 +59,7 @@ class LocalRef(Node):
 
 
 class GlobalRef(Node):
-    """The value in a cell; `key` names it in messages: `v.width`, `f.mlp`."""
+    """The value in a cell; `key` names it in messages: `v:width`, `f:mlp`."""
 
     __slots__ = ("key", "ref")
 

@@ -145,6 +145,11 @@ def counts(count: Any) -> Any:
     return range(count)
 
 
+def count_reached(count: Any) -> Any:
+    """The variable of a `dotimes` in its result form."""
+    return count if type(count) is int and count > 0 else 0
+
+
 # Definitions.
 
 
@@ -249,7 +254,7 @@ NAMES: Final[dict[str, Any]] = {
         f"rt.{f.__name__}": f
         for f in (
             Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys,
-            elements, counts, define_function, define_variable, declare_variable, variable_bound, progv, enter_handlers,
+            elements, counts, count_reached, define_function, define_variable, declare_variable, variable_bound, progv, enter_handlers,
             leave_handlers, handler_for, handler_bind, assertion_failed, check_type, define_condition, no_case, no_type, as_function, truth, one, all_values,
         )
     },

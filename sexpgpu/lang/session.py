@@ -258,7 +258,11 @@ class Session:
         for diagnostic in found:
             if diagnostic.severity == "error":
                 raise SxError(evolve(diagnostic, span=None, notes=()))
-        return None if form is None else (form.datum, form.end)
+        if form is None:
+            return None
+        # An atom is ended by the character behind it, which is read with it.
+        ended = not isinstance(form.datum, Cons | str | list) and text[form.end : form.end + 1].isspace()
+        return form.datum, form.end + ended
 
     def next_number(self) -> int:
         """A counter for generated names."""

@@ -153,7 +153,7 @@ def dynamic_binding(
         an.session.warn(
             warning("W-NAME-002", f"`{show(name)}` is a special variable: this binding is dynamic", place.span)
         )
-    return variable.ref, an.module.key_of(variable.ref, f"v.{name.name}"), value
+    return variable.ref, an.module.key_of(variable.ref, f"v:{name.name}"), value
 
 
 @special("(progv names values form...)", 2)
@@ -235,8 +235,8 @@ def function(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     if cell.builtin is not None:
         return Const(place, cell.builtin.call)
     if not cell.defined:
-        an.module.undefined_calls.append((cell, (scope, where)))
-    ref = GlobalRef(place, cell.ref, an.module.key_of(cell.ref, f"f.{name.name}"))
+        an.note_undefined(cell, scope, where)
+    ref = GlobalRef(place, cell.ref, an.module.key_of(cell.ref, f"f:{name.name}"))
     return ref
 
 

@@ -47,10 +47,11 @@ class Environment:
 class Analyzer:
     """Analyses the forms of one compilation unit; variable names are unique in it."""
 
-    def __init__(self, session: Session, module: Module) -> None:
+    def __init__(self, session: Session, module: Module, waits: bool = False) -> None:
         self.session = session
         self.module = module
         self._count = 0
+        self._waits = waits  # the code may run later or never, so what it calls is looked at when the file ends
 
     def unique(self, name: str) -> str:
         """A Python name that nothing else in this unit has."""
@@ -166,7 +167,7 @@ class Analyzer:
         variable = self.global_variable(name, scope, place)
         if variable.kind == "constant" and variable.ref and isinstance(variable.ref[0], int | float | Symbol):
             return Const(place, variable.ref[0])
-        return GlobalRef(place, variable.ref, self.module.key_of(variable.ref, f"v.{name.name}"))
+        return GlobalRef(place, variable.ref, self.module.key_of(variable.ref, f"v:{name.name}"))
 
     def local(self, var: LocalVar, scope: Scope, place: Place) -> LocalRef:
         """A reference to a lexical variable, noted as captured when it crosses a lambda."""
@@ -195,7 +196,7 @@ class Analyzer:
             return SetLocal(place, found, value)
         self.forbid_constant(name, place, "assigned")
         variable = self.global_variable(name, scope, place)
-        return SetGlobal(place, variable.ref, self.module.key_of(variable.ref, f"v.{name.name}"), value)
+        return SetGlobal(place, variable.ref, self.module.key_of(variable.ref, f"v:{name.name}"), value)
 
     def forbid_constant(self, name: Symbol, place: Place, verb: str) -> None:
         """E-NAME-004 when `name` cannot be assigned or bound."""
@@ -229,9 +230,14 @@ class Analyzer:
                 raise variable_as_function(self.module, name, form, scope, head_place)
             cell = cell or self.undefined(name, scope, head_place)
             if not cell.defined:
-                self.module.undefined_calls.append((cell, (scope, head_place)))
-        function = GlobalRef(head_place, cell.ref, self.module.key_of(cell.ref, f"f.{name.name}"))
+                self.note_undefined(cell, scope, head_place)
+        function = GlobalRef(head_place, cell.ref, self.module.key_of(cell.ref, f"f:{name.name}"))
         return Call(place, function, self.operands(form, scope, place))
+
+    def note_undefined(self, cell: FunctionCell, scope: Scope, place: Place) -> None:
+        """A name that has to be defined by the end of the file, unless the code runs now and shows by itself."""
+        if self._waits:
+            self.module.undefined_calls.append((cell, (scope, place)))
 
     def undefined(self, name: Symbol, scope: Scope, place: Place) -> FunctionCell:
         """A cell for a function that is not there yet; calling it is E-NAME-002."""

@@ -22,9 +22,10 @@ _S: Final = {name: symbol(name) for name in ("block", "return-from", "multiple-v
 
 @special("(handler-case form (type ([name]) form...)...)", 1)
 def handler_case(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
-    last = items[-1][0]
-    if len(items) > 1 and isinstance(last, Cons) and isinstance(last.car, Symbol) and last.car.name == "no-error":
-        return _with_no_error(an, items, scope, place)
+    for item in items[1:]:
+        clause = item[0]
+        if isinstance(clause, Cons) and isinstance(clause.car, Symbol) and clause.car.name == "no-error":
+            return _with_no_error(an, [i for i in items if i is not item], clause, scope, place)
     body = an.analyze(items[0][0], scope, items[0][1])
     clauses: list[tuple[Any, LocalVar | None, Node]] = []
     for form, where in items[1:]:
@@ -47,11 +48,10 @@ def handler_case(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node
     return Handle(place, body, clauses) if clauses else body
 
 
-def _with_no_error(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+def _with_no_error(an: Analyzer, items: Items, clause: Cons, scope: Scope, place: Place) -> Node:
     """(block error (multiple-value-call (lambda ...) (block normal (return-from error (handler-case ...)))))"""
     failed, normal = Symbol("failed"), Symbol("normal")
-    clause = items[-1][0]
-    handlers = [form for form, _ in items[1:-1]]
+    handlers = [form for form, _ in items[1:]]
     guarded = lisp_list([_S["return-from"], normal, items[0][0]])
     tried = lisp_list([_S["return-from"], failed, lisp_list([_S["handler-case"], guarded, *handlers])])
     function = Cons(_S["lambda"], clause.cdr)

@@ -10,7 +10,7 @@ from sexpgpu.lang.analyze.grammar import SPECIALS, Items, Special, items_of, mal
 from sexpgpu.lang.analyze.lambdas import split_body
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
-from sexpgpu.lang.ir import Block, Const, DynamicLet, ForEach, Let, LocalRef, Node, Seq, While
+from sexpgpu.lang.ir import Block, Const, DynamicLet, ForEach, Let, LocalRef, Node, Operation, Seq, While
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import SPECIAL, Scope
 
@@ -116,7 +116,8 @@ def _result(
     inner.variables[name] = var
     last: Node = Const(where, NIL)
     if kind == "count":
-        last = source  # a constant or the variable that `dotimes` made
+        # The source is a constant or the variable that `dotimes` made.
+        last = Operation(where, "count_reached", [source])
     return Let(place, [(var, last)], an.analyze(result[0], inner, result[1]))
 
 

@@ -169,7 +169,7 @@ class _Binder:
             bindings = []
             for name, var, where in self.dynamic:
                 variable = self.an.global_variable(name, self.scope, where)
-                key = self.an.module.key_of(variable.ref, f"v.{name.name}")
+                key = self.an.module.key_of(variable.ref, f"v:{name.name}")
                 bindings.append((variable.ref, key, LocalRef(where, var)))
             body = DynamicLet(place, bindings, body)
         return Let(place, self.aux, body) if self.aux else body

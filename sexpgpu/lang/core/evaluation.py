@@ -7,7 +7,7 @@ from typing import Any
 from sexpgpu.diag import error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.forms import MV, NIL, boolean
+from sexpgpu.lang.forms import MV, NIL, boolean, values
 from sexpgpu.lang.functions import info_of_function
 
 library = Library("evaluation")
@@ -17,6 +17,12 @@ library = Library("evaluation")
 def eval_(form: Any) -> Any:
     """The form's value in the null lexical environment."""
     return active().evaluate_form(form)
+
+
+@library.builtin("values", "(&rest values)", many=True)
+def values_(*items: Any) -> Any:
+    """`#'values`; a call of `values` is compiled in place."""
+    return values(*items)
 
 
 @library.builtin("macroexpand", "(form &optional environment)", many=True)

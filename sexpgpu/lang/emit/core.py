@@ -432,7 +432,7 @@ def plain_call(em: Emitter, node: CallBuiltin) -> ast.expr:
     values = em.operands([*node.args, *(value for _, value in node.keywords)])
     count = len(node.args)
     keywords = [(key, value) for (key, _), value in zip(node.keywords, values[count:], strict=True)]
-    function = code.name(em.module.named(f"b.{node.builtin.name}", node.builtin.function), loc)
+    function = code.name(em.module.named(f"b:{node.builtin.name}", node.builtin.function), loc)
     return code.call(function, values[:count], loc, keywords)
 
 
