@@ -281,7 +281,9 @@ def print_character(char: Char, escape: bool) -> str:
 def print_string(text: str, escape: bool) -> str:
     if not escape:
         return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
+    # The reader takes a carriage return and a line feed for one line end, unless a backslash parts them.
+    return '"' + text.replace("\r\n", "\r\\\n") + '"'
 
 
 _spellings: dict[str, str] = {}

@@ -159,7 +159,7 @@ class Reader:
     def _suspect(self, name: str, text: str, start: int, end: int) -> None:
         if looks_like_number(name) and "|" not in text and "\\" not in text:
             self._warn("W-READ-002", f"`{text}` looks like a number but is a symbol", start, end)
-        elif name[0] == "." and len(name) > 1 and self._stack and self._stack[-1].items:
+        elif name[:1] == "." and len(name) > 1 and self._stack and self._stack[-1].items:
             self._warn("W-READ-002", f"`{text}` is a symbol; a dotted pair has a space after its dot", start, end)
 
     def _string(self, text: str, start: int, end: int) -> None:
@@ -170,8 +170,9 @@ class Reader:
                     at = start + 1 + escape.start()
                     self._warn("W-READ-001", f"strings have no escape \\{escape[1]}: this reads as "
                                f'"{escape[1]}"', at, at + 2, "use ~% in format, or a line break")  # fmt: skip
-            body = _ESCAPE.sub(r"\1", body)
-        self._add(body.replace("\r\n", "\n"), start, end)
+        # A line end within the string is one character; an escaped one stays as it is written.
+        body = _ESCAPE.sub(r"\1", body.replace("\r\n", "\n"))
+        self._add(body, start, end)
 
     def _character(self, text: str, start: int, end: int) -> None:
         name = text[2:]
