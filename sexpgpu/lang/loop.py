@@ -22,6 +22,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Cons, Symbol, T, lisp_list, symbol
 from sexpgpu.lang.loop_for import (
@@ -284,7 +285,8 @@ def _assembled(loop: Loop) -> Any:
         bindings.append((first, T))
         once.append(call("setq", first, NIL))
     start = [form for stepper in doubled for form in stepper.code(stepper.first)]
-    variables = [name for stepper in loop.steppers for name in stepper.variables]
+    # A special variable cannot stand for another by a symbol macro.
+    variables = [n for stepper in loop.steppers for n in stepper.variables if not n.name.startswith("*")]
     body = loop.body
     if variables and any(map(_may_capture, body)):
         return _wrapped(loop, bindings, start, once, later, variables)
@@ -313,8 +315,18 @@ def _whole(loop: Loop, bindings: list[Setting], start: list[Any], turn: list[Any
 
 
 def _may_capture(form: Any) -> bool:
-    """Whether a form makes closures, as far as its text shows."""
-    return any(_mentions(form, symbol(name)) for name in _CLOSURES)
+    """Whether a form makes closures, as far as its text shows; a macro of the user's own may always do so."""
+    pending = [form]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Cons) and isinstance(item.car, Symbol):
+            macro = active().macro_named(item.car, NIL)
+            if item.car.name in _CLOSURES or (macro is not None and not macro.quiet):
+                return True
+        while isinstance(item, Cons):
+            pending.append(item.car)
+            item = item.cdr
+    return False
 
 
 def _wrapped(

@@ -55,6 +55,10 @@ from tests.lang.evaluation import fault, shown
         ("(mapcar #'funcall (loop for i from 1 to 3 collect (lambda () i)))", "(1 2 3)"),
         ("(mapcar #'funcall (loop for (x) in '((1) (2)) for y = (* 10 x) collect (lambda () (+ x y))))", "(11 22)"),
         ("(loop for x = 0 then (1+ x) until (> x 4) collect (funcall (lambda () (incf x))))", "(1 3 5)"),
+        ("(defmacro later (form) `(lambda () ,form)) (mapcar #'funcall (loop for i below 3 collect (later i)))",
+         "(0 1 2)"),
+        ("(let ((out nil)) (loop for i below 3 do (push (lambda () i) out) until (= i 1)) (mapcar #'funcall out))",
+         "(1 0)"),
         ("(length (loop for i below 100000 collect i))", "100000"),
     ],
 )  # fmt: skip

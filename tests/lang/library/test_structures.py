@@ -1,0 +1,52 @@
+"""defstruct and deftype."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lang.evaluation import fault, shown
+
+POINT = "(defstruct point (x 0) y) "
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("(make-point :y 2)", "#S(point :x 0 :y 2)"),
+        ("(let ((p (make-point))) (setf (point-x p) 5) (incf (point-x p)) (point-x p))", "6"),
+        ("(list (point-p (make-point)) (point-p 5) (typep (make-point) 'point))", "(t nil t)"),
+        ("(let* ((p (make-point :x 1)) (q (copy-point p))) (setf (point-x q) 2) (list (point-x p) (equalp p q)))",
+         "(1 nil)"),
+        ("(list (equalp (make-point :x 1) (make-point :x 1.0)) (equal (make-point) (make-point)))", "(t nil)"),
+        ("(type-of (make-point))", "point"),
+        ("(typecase (make-point) (list 1) (point 2))", "2"),
+        ("(defstruct (point3 (:include point (x 7))) (z 9)) (list (make-point3) (point-x (make-point3))"
+         " (point-p (make-point3)) (point3-y (make-point3 :y 4)))", "(#S(point3 :x 7 :y nil :z 9) 7 t 4)"),
+        ("(defstruct (pair (:conc-name p-) (:constructor pair (left &optional right)) (:predicate is-pair)"
+         " (:copier nil)) left (right 8)) (list (pair 1) (p-left (pair 1)) (is-pair (pair 1)) (fboundp 'copy-pair))",
+         "(#S(pair :left 1 :right 8) 1 t nil)"),
+        ("(deftype small () '(integer 0 9)) (list (typep 5 'small) (typep 50 'small))", "(t nil)"),
+        ("(deftype upto (n &optional (low 0)) `(integer ,low ,n))"
+         " (list (typep 5 '(upto 5)) (typep 5 '(upto 9 6)))", "(t nil)"),
+        ("(deftype items (&optional n) `(vector t ,n)) (typep #(1) 'items)", "t"),
+    ],
+)  # fmt: skip
+def test_values(form: str, value: str) -> None:
+    assert shown(POINT + form) == value
+
+
+@pytest.mark.parametrize(
+    ("form", "code", "words"),
+    [
+        ("(point-x 5)", "E-TYPE-001", "point-x needs a point, got 5"),
+        ("(make-point :z 1)", "E-ARG-002", "has no keyword :z"),
+        ("(defstruct (q (:inculde point)))", "E-MACRO-001", ":inculde is not supported"),
+        ("(defstruct (q (:include nothing)))", "E-MACRO-001", ":include names no structure: nothing"),
+        ("(defstruct q a a)", "E-MACRO-001", "named twice"),
+        ("(defstruct 5)", "E-MACRO-001", "the name of a structure is a symbol, got 5"),
+        ("(defstruct q (5 1))", "E-MACRO-001", "a slot is a name or (name default)"),
+    ],
+)
+def test_faults_say_what_is_wrong(form: str, code: str, words: str) -> None:
+    found = fault(POINT + form)
+    assert (found.code, words in found.message) == (code, True), found.message
