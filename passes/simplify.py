@@ -41,22 +41,35 @@ class Simplify(Pass):
     def run(self, module: Any, context: Context) -> None:
         for func in functions(module):
             block = func.regions[0].blocks[0]
-            _forward(block, context)
-            remove_dead(block)
+            if len(block.arguments):  # a closed graph runs once: an initializer costs less than looking at it
+                _forward(block, context)
+                remove_dead(block)
 
 
 class Site:
     """An operation being looked at: its record, operands and attributes, and what is known of the operands."""
 
-    def __init__(self, op: Any, builder: Builder, known: dict[Any, Dense], made: dict[Any, Site]) -> None:
+    __slots__ = ("_attrs", "_context", "_known", "_made", "op", "operands", "record")
+
+    def __init__(self, op: Any, context: Context, known: dict[Any, Dense], made: dict[Any, Site]) -> None:
         self.op = op
-        self.builder = builder
-        self.name = op_name(op)
-        self.record: OpDef = OPS[self.name]
-        self.attrs = attrs_of(op)
+        self.record: OpDef = OPS[op_name(op)]
         self.operands = list(op.operands)
+        self._attrs: dict[str, Any] | None = None
+        self._context = context
         self._known = known
         self._made = made
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        if self._attrs is None:
+            self._attrs = attrs_of(self.op)
+        return self._attrs
+
+    @property
+    def builder(self) -> Builder:
+        """Builds before the operation, at its place."""
+        return Builder(self._context, ir.InsertionPoint(self.op), self.op.location)
 
     def known(self, i: int) -> Dense | None:
         """The constant that operand i is, if it is one."""
@@ -70,7 +83,7 @@ class Site:
     def maker(self, i: int, name: str) -> Site | None:
         """The operation that made operand i, if it is a `name`."""
         found = self._made.get(self.operands[i])
-        return found if found is not None and found.name == name else None
+        return found if found is not None and found.record.name == name else None
 
     def val(self, value: Any) -> Val:
         return Val(self.builder, value, type_of(value))
@@ -190,14 +203,15 @@ def _forward(block: Any, context: Context) -> None:
     pending.reverse()
     while pending:
         op = pending.pop()
-        site = Site(op, Builder(context, ir.InsertionPoint(op), op.location), known, made)
+        site = Site(op, context, known, made)
         value = _rewrite(site)
         if value is not None:
             op.results[0].replace_all_uses_with(value)
             op.erase()
             pending += reversed(_unseen(value, made))
             continue
-        key = (site.name, tuple(site.operands), tuple(op.attributes[a.name] for a in site.record.attrs))
+        attributes = op.attributes if site.record.attrs else {}
+        key = (site.record.name, *site.operands, *[attributes[a.name] for a in site.record.attrs])
         if key in seen:
             for old, new in zip(op.results, seen[key].results, strict=True):
                 old.replace_all_uses_with(new)
@@ -211,32 +225,30 @@ def _forward(block: Any, context: Context) -> None:
 
 
 def _rewrite(site: Site) -> Any:
-    for rule in RULES.get(site.name, ()):
+    for rule in RULES.get(site.record.name, ()):
         value = rule(site)
         if value is not None:
             return value
-    return _fold(site)
-
-
-def _fold(site: Site) -> Any:
-    """An operation on constants => its value, where that is small; a splat that moves stays a splat."""
     constants = [site.known(i) for i in range(len(site.operands))]
+    return _fold(site, [c for c in constants if c is not None]) if constants and None not in constants else None
+
+
+def _fold(site: Site, constants: list[Dense]) -> Any:
+    """An operation on constants => its value, where that is small; a splat that moves stays a splat."""
     kind = site.record.kind
-    if not constants or site.record.results != 1 or isinstance(kind, Constant | Random):
-        return None
-    if any(c is None for c in constants):
+    if site.record.results != 1 or isinstance(kind, Random):
         return None
     result = site.result_type
     first = constants[0]
-    if isinstance(kind, Move) and len(constants) == 1 and first is not None and first.is_splat and site.name != "pad":
+    if isinstance(kind, Move) and len(constants) == 1 and first.is_splat and result.size and kind.views:
         return site.builder.constant(first.data, result).value
     if result.nbytes > FOLD_LIMIT or result.size == 0:
         return None
     with np.errstate(all="ignore"):
-        array = site.record.numpy(*(c.array() for c in constants if c is not None), **site.attrs)
+        array = site.record.numpy(*(c.array() for c in constants), **site.attrs)
     if result.dtype == "bf16":
         array = round_bf16(array)
-    same = array.size and (array == array.flat[0]).all()
+    same = (array == array.flat[0]).all()
     return site.builder.constant(array.flat[0].item() if same else np.array(array), result).value
 
 

@@ -43,7 +43,7 @@ func.func @shared(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: func.func @folded(
 // CHECK-NEXT: %[[C:.*]] = "sx.constant"() {value = dense<5.000000e+00> : tensor<2x3xf32>}
 // CHECK-NEXT: return %[[C]]
-func.func @folded() -> tensor<2x3xf32> {
+func.func @folded(%x: tensor<f32>) -> tensor<2x3xf32> {
   %two = "sx.constant"() {value = dense<2.0> : tensor<f32>} : () -> tensor<f32>
   %three = "sx.constant"() {value = dense<3.0> : tensor<f32>} : () -> tensor<f32>
   %five = "sx.add"(%two, %three) : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -75,4 +75,15 @@ func.func @divided(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %a = "sx.div"(%x, %four) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %b = "sx.div"(%x, %five) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %a, %b : tensor<4xf32>, tensor<4xf32>
+}
+
+// A closed graph, an initializer, runs once and is left as it is.
+// CHECK-LABEL: func.func @closed(
+// CHECK-COUNT-2: sx.constant
+// CHECK: sx.add
+func.func @closed() -> tensor<f32> {
+  %two = "sx.constant"() {value = dense<2.0> : tensor<f32>} : () -> tensor<f32>
+  %three = "sx.constant"() {value = dense<3.0> : tensor<f32>} : () -> tensor<f32>
+  %five = "sx.add"(%two, %three) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %five : tensor<f32>
 }
