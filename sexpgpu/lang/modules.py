@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sexpgpu.diag import Note, error, nearest
 from sexpgpu.lang.analyze.grammar import fault, items_of, malformed
 from sexpgpu.lang.builtin import show
-from sexpgpu.lang.forms import Cons, Source, Symbol, symbol
+from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
 
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 
 SHAPE = '(require "sexpgpu/name" | "./file.sx" [:as alias] [:import (name...)])'
 STANDARD = "sexpgpu/"
-LIBRARY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "library")
+LIBRARY = Path(__file__).resolve().parent.parent / "library"
 
 
 class Modules:
     """The files required so far in a session, by their path."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, standard: Path | None) -> None:
         self._session = session
+        self._standard = standard or LIBRARY
         self._done: dict[str, Module] = {}
         self._open: dict[str, Place] = {}
 
@@ -60,7 +62,7 @@ class Modules:
                 raise malformed(key_place, SHAPE, f"require has no option {show(key)} {show(value)}")
         loaded = self._load(name, self._path(name, module, where), where)
         self._bring(module, loaded, alias, wanted, where)
-        return symbol(name)
+        return NIL
 
     def provide(self, module: Module, form: Cons, place: Place) -> Any:
         """`(provide name...)`: only these names are exported."""
@@ -68,11 +70,11 @@ class Modules:
             if not isinstance(name, Symbol):
                 raise malformed(where, "(provide name...)", f"expected a name, found {show(name)}")
             module.provided.append(name)
-        return symbol("provide")
+        return NIL
 
     def _path(self, name: str, module: Module, place: Place) -> str:
         if name.startswith(STANDARD):
-            return os.path.join(LIBRARY, name[len(STANDARD) :] + ".sx")
+            return str(self._standard / (name[len(STANDARD) :] + ".sx"))
         if not name.startswith((".", "/")):
             help = f'write "./{name}" for a file beside this one, or "sexpgpu/..." for a standard module'
             raise fault(place, "E-MOD-001", f"there is no module `{name}`", help)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from sexpgpu.diag import Diagnostic, Diagnostics, Note, Span, SxError, error, warning
 from sexpgpu.lang import toplevel
@@ -18,7 +19,7 @@ from sexpgpu.lang.compiler import Deferred, bare_scope, compile_function, furnis
 from sexpgpu.lang.conditions import BUILT_IN_TYPES, Condition, ConditionType, Poisoned
 from sexpgpu.lang.core import standard_core
 from sexpgpu.lang.faults import converted, current_span, located
-from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, T, all_values, setf_name, symbol
+from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, T, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.ir import FunctionIR
 from sexpgpu.lang.limits import Limits, run_deep
@@ -26,27 +27,22 @@ from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, Var
 from sexpgpu.lang.modules import Modules
 from sexpgpu.lang.place import Place, trail_notes
 from sexpgpu.lang.reader import Reader
+from sexpgpu.lang.selection import Declared, Selected, Selection
 from sexpgpu.lang.streams import TextOutput
-
-
-@frozen
-class FormResult:
-    """A top-level form's values; `name` is what a defining form defined."""
-
-    span: Span
-    values: tuple[Any, ...]
-    name: str | None = None
+from sexpgpu.lang.toplevel import FormResult
 
 
 class Session:
     """The state of evaluation. `base` holds the library; `module` is the file being evaluated."""
 
-    def __init__(self, diagnostics: Diagnostics, limits: Limits | None = None) -> None:
+    def __init__(
+        self, diagnostics: Diagnostics, limits: Limits | None = None, standard_modules: Path | None = None
+    ) -> None:
         self.diagnostics = diagnostics
         self.limits = limits or Limits()
         self.sources: dict[str, str] = {}
         self.base = Module("library", "", None)
-        self.modules = Modules(self)
+        self.modules = Modules(self, standard_modules)
         self.properties: dict[Symbol, Any] = {}
         self.condition_types: dict[Symbol, ConditionType] = {symbol(n): t for n, t in BUILT_IN_TYPES.items()}
         self.types: dict[Symbol, Callable[[Any], bool]] = {}
@@ -54,6 +50,9 @@ class Session:
         self.handlers: list[tuple[str, list[Any]]] = []
         self.catchers: list[list[Any]] = []
         self.output = TextOutput()
+        self.selected = Selected()
+        self.declared = Declared()
+        self.failures: set[str] = set()
         self.used: set[int] = set()
         self.deferred: dict[int, Deferred] = {}
         self._signalled: list[tuple[Condition, list[Any]]] = []
@@ -94,12 +93,10 @@ class Session:
             name = symbol(made.name)
             self.base.macros[name] = Macro(name, _expander(made.expand), made.shape, quiet=True)
 
-    def load_prelude(self, path: str) -> None:
+    def load_prelude(self, path: str | Path) -> None:
         """Evaluate a file of library definitions: every later file sees them, and its frames are not shown."""
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
         self.base.internal = True
-        self._evaluate(self.base, Source(path, text))
+        self._evaluate(self.base, Source(str(path), Path(path).read_text("utf-8")))
 
     # Evaluating.
 
@@ -107,22 +104,22 @@ class Session:
         """The values of each top-level form; what fails is reported and the rest goes on."""
         return self._evaluate(self.module, Source(filename, text))
 
-    def evaluate_file(self, path: str) -> list[FormResult]:
-        """As `evaluate_text`, of a file (E-MOD-001, E-READ-011 when it cannot be read)."""
+    def evaluate_file(self, path: str | Path, selection: Selection | None = None) -> list[FormResult]:
+        """As `evaluate_text`, of a file under a selection (E-MOD-001, E-READ-011 when it cannot be read)."""
         try:
-            source = self.modules.read(path)
+            source = self.modules.read(str(path))
         except SxError as fault:
             self.diagnostics.report(fault.diagnostic)
             return []
-        return self._evaluate(self.module, source)
+        return self._evaluate(self.module, source, selection or Selection())
 
-    def _evaluate(self, module: Module, source: Source) -> list[FormResult]:
-        self.sources[source.file] = source.text
+    def _evaluate(self, module: Module, source: Source, selection: Selection | None = None) -> list[FormResult]:
+        if not module.internal:
+            self.sources[source.file] = source.text
         outer, self.module = self.module, module
         try:
             with activated(self):
-                results = toplevel.evaluate(self, module, source)
-                return [FormResult(span, all_values(value), name) for span, value, name in results]
+                return toplevel.evaluate(self, module, source, selection)
         finally:
             self.module = outer
 
@@ -193,6 +190,14 @@ class Session:
             return cell.span
         variable = self.module.variable(key)
         return variable.span if variable is not None else None
+
+    def poisoned(self, name: str) -> bool:
+        """Whether the form that should define the name has failed, which is reported already."""
+        return symbol(name) in self.module.poisoned
+
+    def failed(self, head: str) -> bool:
+        """Whether a top-level form that begins with `head` has failed."""
+        return head in self.failures
 
     # Names, for builtins and compiled code.
 

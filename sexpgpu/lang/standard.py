@@ -13,9 +13,11 @@ from sexpgpu.lang.session import Limits, Session
 PRELUDE: Final = Path(__file__).with_name("prelude.sx")
 
 
-def standard_session(diagnostics: Diagnostics, limits: Limits | None = None) -> Session:
+def standard_session(
+    diagnostics: Diagnostics, limits: Limits | None = None, standard_modules: Path | None = None
+) -> Session:
     """A fresh session that knows every standard function, macro and constant."""
-    session = Session(diagnostics, limits)
+    session = Session(diagnostics, limits, standard_modules)
     for library in (*standard_libraries(), loop.library):
         session.install(library)
     session.load_prelude(str(PRELUDE))

@@ -2,44 +2,77 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from sexpgpu.diag import Diagnostic, Span, SxError
-from sexpgpu.lang.analyze.binding import function_key
+from attrs import frozen
+
+from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError
 from sexpgpu.lang.analyze.core import Analyzer
 from sexpgpu.lang.analyze.definition import defined_function
 from sexpgpu.lang.analyze.grammar import SPECIALS, items_of, name_of
 from sexpgpu.lang.analyze.suggest import unknown_function
-from sexpgpu.lang.builtin import show
+from sexpgpu.lang.builtin import Parameters, show
 from sexpgpu.lang.compiler import bare_scope, compile_function
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, all_values, setf_name, symbol
 from sexpgpu.lang.functions import FunctionInfo
 from sexpgpu.lang.ir import FunctionIR
-from sexpgpu.lang.builtin import Parameters
 from sexpgpu.lang.module import FunctionCell, Module, Upcoming
 from sexpgpu.lang.place import Place
+from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.reader import QUOTE, ReadForm, read_text, substitute_read_eval
 from sexpgpu.lang.runtime import Exit, Thrown
+from sexpgpu.lang.selection import Declared, Selection, define_knobs, define_variant, report_unread, select
 
 if TYPE_CHECKING:
     from sexpgpu.lang.session import Session
 
-Result = tuple[Span, Any, str | None]
 PROGN: Final = symbol("progn")
 DEFUN: Final = symbol("defun")
 DEFMACRO: Final = symbol("defmacro")
 REQUIRE: Final = symbol("require")
 PROVIDE: Final = symbol("provide")
 EVAL_WHEN: Final = symbol("eval-when")
+KNOBS: Final = symbol("defknobs")
+VARIANTS: Final = (symbol("defvariant"), symbol("defsweep"))
+DEFINING: Final = frozenset(
+    symbol(name) for name in ("def", "defvar", "defparameter", "defconstant", "define-symbol-macro", "deftype")
+)
 _TOP: Final = Parameters("()")
 
 
-def evaluate(session: Session, module: Module, source: Source) -> list[Result]:
-    """Evaluate every form of a source; afterwards what no form has called yet is checked."""
+@frozen
+class FormResult:
+    """A top-level form's values. `name` is what a defining form defined, `bound` the value that name then had."""
+
+    span: Span
+    values: tuple[Any, ...]
+    name: str | None = None
+    bound: Any = None
+
+    @property
+    def line(self) -> str:
+        """What `eval` prints: `name = value` of a definition, else the value, or `#<values ...>`."""
+        if self.bound is not None:
+            return f"{self.name} = {print_form(self.bound)}"
+        if len(self.values) == 1:
+            return print_form(self.values[0])
+        return f"#<values{''.join(' ' + print_form(value) for value in self.values)}>"
+
+
+def evaluate(
+    session: Session, module: Module, source: Source, selection: Selection | None = None
+) -> list[FormResult]:
+    """Evaluate every form of a source; afterwards what no form has called yet is checked.
+
+    Raises when the selection names what the file does not declare: nothing is evaluated then.
+    """
     forms = read_text(source, session.diagnostics.report, module.aliases)
     _prescan(session, module, forms)
-    results: list[Result] = []
+    if selection is not None:
+        session.selected = select(selection, _declarations(session, forms, selection))
+    results: list[FormResult] = []
     for form in forms:
         place = Place(source, form.start, form.end)
         name = defined_name(form.datum)
@@ -57,13 +90,71 @@ def evaluate(session: Session, module: Module, source: Source) -> list[Result]:
             session.diagnostics.report(fault.diagnostic)
             _poison(session, module, form.datum, fault.diagnostic)
             continue
-        results.append((place.span, value, name.name if name is not None else None))
+        results.append(_result(module, form.datum, name, value, place))
         if name is not None:
             module.upcoming.pop(name, None)
     if not module.internal:
         _check_uncalled(session, module)
+    if selection is not None:
+        report_unread(session)
     module.upcoming.clear()
     return results
+
+
+def _result(module: Module, form: Any, name: Symbol | None, value: Any, place: Place) -> FormResult:
+    """The result of a form, with the value of what it defined: a function for defun, else a variable or function."""
+    values = all_values(value)
+    if name is None:
+        head = form.car.name if isinstance(form, Cons) and isinstance(form.car, Symbol) else ""
+        told = head.startswith("def") and len(values) == 1 and not isinstance(values[0], Symbol)
+        return FormResult(place.span, values, head or None, values[0] if told else None)
+    variable, cell = module.variables.get(name), module.functions.get(name)
+    bound = None
+    if variable is not None and variable.ref and form.car is not DEFUN:
+        bound = variable.ref[0]
+    elif cell is not None and cell.defined:
+        bound = cell.ref[0]
+    return FormResult(place.span, values, name.name, bound)
+
+
+def _declarations(session: Session, forms: list[ReadForm], selection: Selection) -> Declared:
+    """What the top-level forms declare; where that does not hold the selection, what macros in them write too."""
+    declared = session.declared = Declared()
+    for form in forms:
+        if not form.damaged:
+            declared.note(form.datum, Place(form.source, form.start, form.end))
+    if declared.lacks(selection):
+        _declared_by_macros(session, forms, declared)
+    return declared
+
+
+def _declared_by_macros(session: Session, forms: list[ReadForm], declared: Declared) -> None:
+    """Evaluate the file's definitions in a module of their own and expand the macro calls at its top.
+
+    No other form is evaluated, so nothing is declared twice; errors are left to the evaluation proper.
+    """
+    module = session.new_module("declarations", "")
+    outer, session.diagnostics = session.diagnostics, Diagnostics()
+    try:
+        for form in forms:
+            if not form.damaged:
+                with suppress(SxError):
+                    _expand_declarations(session, module, form.datum, Place(form.source, form.start, form.end), declared)
+    finally:
+        session.diagnostics = outer
+        session.deferred.clear()
+
+
+def _expand_declarations(session: Session, module: Module, form: Any, place: Place, declared: Declared) -> None:
+    form, _ = Analyzer(session, module).macroexpand(form, bare_scope(), place)
+    if not isinstance(form, Cons):
+        return
+    if form.car is PROGN:
+        for part, where in items_of(form.cdr, place, "(progn form...)"):
+            _expand_declarations(session, module, part, where, declared)
+    elif form.car in (DEFUN, DEFMACRO, REQUIRE) or form.car in DEFINING:
+        evaluate_form(session, module, form, place)
+    declared.note(form, place)
 
 
 def _evaluate_one(session: Session, module: Module, form: ReadForm, place: Place) -> Any:
@@ -92,6 +183,10 @@ def evaluate_form(session: Session, module: Module, form: Any, place: Place) -> 
             return session.modules.require(module, form, place)
         if head is PROVIDE:
             return session.modules.provide(module, form, place)
+        if head is KNOBS:
+            return define_knobs(session, module, form, place)
+        if head in VARIANTS:
+            return define_variant(session, module, form, place)
         if head in SPECIALS:
             break
         macro = module.macro(head)
@@ -132,6 +227,8 @@ def defined_name(form: Any) -> Symbol | None:
         return None
     if not isinstance(form.cdr, Cons):
         return None
+    if form.car is KNOBS:
+        return None
     name = form.cdr.car
     if isinstance(name, Cons):
         if name.car is symbol("setf") and isinstance(name.cdr, Cons) and isinstance(name.cdr.car, Symbol):
@@ -161,6 +258,13 @@ def _poison(session: Session, module: Module, form: Any, diagnostic: Diagnostic)
         for part in form.cdr if isinstance(form.cdr, Cons) else ():
             _poison(session, module, part, diagnostic)
         return
+    if isinstance(form, Cons) and isinstance(form.car, Symbol):
+        session.failures.add(form.car.name)
+        if form.car is KNOBS and isinstance(form.cdr, Cons):
+            for entry in form.cdr:
+                name = entry.car if isinstance(entry, Cons) else None
+                if isinstance(name, Symbol) and name not in module.variables:
+                    module.poisoned[name] = diagnostic
     name = defined_name(form)
     if name is None:
         return
@@ -195,6 +299,3 @@ def _report_undefined(session: Session, module: Module, cell: FunctionCell, scop
     known = any(d.code == fault.code and d.span == fault.span for d in session.diagnostics)
     if not known:
         session.diagnostics.report(fault)
-
-
-__all__ = ["all_values", "evaluate", "evaluate_form", "function_key"]

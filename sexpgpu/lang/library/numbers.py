@@ -147,7 +147,7 @@ def expt(a: Any, b: Any) -> Any:
     try:
         if type(b) is int and type(a) in RATIONALS:
             return _exact_power(a, b)
-        if a < 0 and b != int(b):
+        if a < 0 and math.isfinite(b) and b != int(b):
             raise outside("expt", (a, b), "a fractional power of a negative number is not real")
         return settle("expt", (a, b), float(a) ** (b if type(b) is int else float(b)))
     except ZeroDivisionError:

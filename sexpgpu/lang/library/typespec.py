@@ -128,7 +128,10 @@ def _in_interval(test: Test) -> Callable[[Any, list[Any]], bool]:
 def _bounded(bound: Any, closed: Test, exclusive: Test) -> bool:
     if bound is None or (isinstance(bound, Symbol) and bound.name == STAR):
         return True
-    return exclusive(bound.car) if isinstance(bound, Cons) else closed(bound)
+    limit, compare = (bound.car, exclusive) if isinstance(bound, Cons) else (bound, closed)
+    if type(limit) not in REALS:
+        raise error("E-TYPE-004", f"{brief(bound)} is no bound of a range of numbers: write n, (n) or *")
+    return compare(limit)
 
 
 def _starred(spec: Any) -> bool:

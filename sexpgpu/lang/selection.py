@@ -1,0 +1,285 @@
+"""Knobs, variants and sweeps: what a file declares, and which values a run of it takes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from attrs import define, field, frozen
+
+from sexpgpu.diag import Diagnostic, Span, SxError, error, nearest, warning
+from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.forms import Cons, Source, Symbol, keyword, symbol
+from sexpgpu.lang.library.typespec import is_type
+from sexpgpu.lang.module import GlobalVariable, Module
+from sexpgpu.lang.place import Place
+from sexpgpu.lang.printer import print_form
+from sexpgpu.lang.reader import read_text
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.session import Session
+
+KnobSource = Literal["default", "variant", "point", "set"]
+KNOBS: Final = '(defknobs (name default [:type T] [:choices (value...)] [:doc "..."])...)'
+VARIANT: Final = "(defvariant name (knob value)...)"
+SWEEP: Final = "(defsweep name (knob value...)... | (:zip (knob value...)...)...)"
+
+
+@frozen
+class Selection:
+    """What the command line selects; `sets` are `knob=value` texts, of which the last of a knob counts."""
+
+    variant: str | None = None
+    sets: tuple[str, ...] = ()
+    sweep: str | None = None
+    point: int | None = None
+
+
+@frozen
+class KnobValue:
+    """A knob's value in this run, as the printer writes it, and what gave it."""
+
+    name: str
+    value: str
+    source: KnobSource
+
+
+@frozen
+class _Given:
+    """A value for a knob: a form of the file, or (`literal`) what the reader made of a `--set`."""
+
+    form: Any
+    place: Place
+    source: KnobSource
+    literal: bool = False
+
+
+@define
+class Selected:
+    """The selection applied to a file; `knobs` fills as their `defknobs` are evaluated."""
+
+    variant: str | None = None
+    point: str | None = None
+    knobs: list[KnobValue] = field(factory=list)
+    given: dict[str, _Given] = field(factory=dict)
+    variables: list[tuple[GlobalVariable, Place]] = field(factory=list)
+
+
+@frozen
+class Declared:
+    """The knobs, variants and sweeps that a file's forms declare."""
+
+    knobs: dict[str, Span] = field(factory=dict)
+    variants: dict[str, tuple[Items, Span]] = field(factory=dict)
+    sweeps: dict[str, tuple[Items, Span]] = field(factory=dict)
+
+    def note(self, form: Any, place: Place) -> None:
+        """Take up a form if it is a declaration; malformed ones are reported when they are evaluated."""
+        if not isinstance(form, Cons) or not isinstance(form.car, Symbol):
+            return
+        word = form.car.name
+        if word not in ("defknobs", "defvariant", "defsweep"):
+            return
+        items = items_of(form.cdr, place, KNOBS)
+        if word == "defknobs":
+            for entry, where in items:
+                if isinstance(entry, Cons) and isinstance(entry.car, Symbol):
+                    self.knobs.setdefault(entry.car.name, where.span)
+        elif items and isinstance(items[0][0], Symbol):
+            table = self.variants if word == "defvariant" else self.sweeps
+            table.setdefault(items[0][0].name, (items[1:], place.span))
+
+    def lacks(self, selection: Selection) -> bool:
+        """Whether the selection names something that is not declared here."""
+        named = {text.partition("=")[0] for text in selection.sets}
+        return (
+            not named <= self.knobs.keys()
+            or (selection.variant is not None and selection.variant not in self.variants)
+            or (selection.sweep is not None and selection.sweep not in self.sweeps)
+        )
+
+
+def select(selection: Selection, declared: Declared) -> Selected:
+    """Which value each knob gets (set over point over variant); E-KNOB-001, -002, -004 for unknown names."""
+    chosen = Selected(selection.variant)
+    if selection.variant is not None:
+        items, _ = _declared(declared.variants, selection.variant, "variant")
+        for knob, (form, place) in _pairs(items, declared):
+            chosen.given[knob] = _Given(form, place, "variant")
+    if selection.sweep is not None:
+        items, span = _declared(declared.sweeps, selection.sweep, "sweep")
+        points = list(sweep_points(items, declared))
+        index = selection.point or 0
+        if not 0 <= index < len(points):
+            raise error("E-KNOB-004", f"the sweep `{selection.sweep}` has no point {index}", span,
+                        expected=f"0 to {len(points) - 1}")  # fmt: skip
+        chosen.point = f"{selection.sweep}/{index}"
+        for knob, (form, place) in points[index].items():
+            chosen.given[knob] = _Given(form, place, "point")
+    for text in selection.sets:
+        knob, _, value = text.partition("=")
+        if knob not in declared.knobs:
+            raise _unknown_knob(knob, declared, None)
+        chosen.given[knob] = _read_set(knob, value)
+    return chosen
+
+
+def _declared(table: dict[str, tuple[Items, Span]], name: str, what: str) -> tuple[Items, Span]:
+    found = table.get(name)
+    if found is not None:
+        return found
+    near = nearest(name, table)
+    help = f"did you mean `{near}`?" if near else f"the file's {what}s: {' '.join(table) or 'none'}"
+    raise error("E-KNOB-002", f"the file has no {what} `{name}`", help=help)
+
+
+def _unknown_knob(name: str, declared: Declared, span: Span | None) -> SxError:
+    near = nearest(name, declared.knobs)
+    help = f"did you mean `{near}`?" if near else f"the file's knobs: {' '.join(declared.knobs) or 'none'}"
+    return error("E-KNOB-001", f"there is no knob `{name}`", span, help=help)
+
+
+def _pairs(items: Items, declared: Declared) -> Iterator[tuple[str, tuple[Any, Place]]]:
+    for entry, where in items:
+        parts = items_of(entry, where, VARIANT)
+        if len(parts) != 2 or not isinstance(parts[0][0], Symbol):
+            raise fault(where, "E-KNOB-005", f"expected (knob value), found {show(entry)}")
+        if parts[0][0].name not in declared.knobs:
+            raise _unknown_knob(parts[0][0].name, declared, parts[0][1].span)
+        yield parts[0][0].name, parts[1]
+
+
+Point = dict[str, tuple[Any, Place]]
+
+
+def sweep_points(items: Items, declared: Declared) -> Iterator[Point]:
+    """The points of a sweep: the grid of its entries, the last varying fastest; `:zip` lists go together."""
+    axes: list[list[Point]] = []
+    for entry, where in items:
+        parts = items_of(entry, where, SWEEP)
+        if not parts or not isinstance(parts[0][0], Symbol):
+            raise fault(where, "E-KNOB-005", f"expected (knob value...), found {show(entry)}")
+        if parts[0][0] is keyword("zip"):
+            columns = [_column(part, at, declared) for part, at in parts[1:]]
+            if len({len(column) for column in columns}) > 1:
+                raise fault(where, "E-KNOB-004", "the lists of a :zip have different lengths")
+            axes.append([dict(pair for point in row for pair in point.items()) for row in zip(*columns, strict=True)])
+        else:
+            axes.append(_column(entry, where, declared))
+    for combination in itertools.product(*axes):
+        yield {knob: value for point in combination for knob, value in point.items()}
+
+
+def _column(entry: Any, where: Place, declared: Declared) -> list[Point]:
+    parts = items_of(entry, where, SWEEP)
+    if len(parts) < 2 or not isinstance(parts[0][0], Symbol):
+        raise fault(where, "E-KNOB-005", f"expected (knob value...), found {show(entry)}")
+    name = parts[0][0].name
+    if name not in declared.knobs:
+        raise _unknown_knob(name, declared, parts[0][1].span)
+    return [{name: value} for value in parts[1:]]
+
+
+def _read_set(knob: str, text: str) -> _Given:
+    source = Source(f"--set {knob}", text)
+    found: list[Diagnostic] = []
+    forms = read_text(source, found.append)
+    wrong = next((d.message for d in found if d.severity == "error"), None)
+    if wrong is not None or len(forms) != 1:
+        raise error("E-KNOB-003", f"--set {knob}={text}: {wrong or 'expected one value'}")
+    return _Given(forms[0].datum, Place(source, 0, len(text)), "set", literal=True)
+
+
+# The forms.
+
+
+def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> Any:
+    """`(defknobs ...)`: each name becomes a global lexical variable with its selected value."""
+    for entry, where in items_of(form.cdr, place, KNOBS):
+        parts = items_of(entry, where, KNOBS) if isinstance(entry, Cons) else []
+        if len(parts) < 2 or len(parts) % 2 or not isinstance(parts[0][0], Symbol):
+            raise fault(where, "E-KNOB-005", f"a knob is (name default ...), found {show(entry)}")
+        name = parts[0][0]
+        options = _options(parts[2:])
+        default = session.evaluate_form(parts[1][0], module, parts[1][1])
+        given = session.selected.given.get(name.name)
+        value: Any = default
+        source: KnobSource = "default"
+        value_place = parts[1][1]
+        if given is not None:
+            value_place, source = given.place, given.source
+            value = _as_kind(given.form, default) if given.literal else session.evaluate_form(
+                given.form, module, given.place
+            )
+            if type(default) is float and type(value) is int:
+                value = float(value)
+        _check(name, value, default, options, value_place)
+        session.define_variable(module, name, "lexical", value, parts[0][1])
+        session.selected.knobs.append(KnobValue(name.name, print_form(value), source))
+        session.selected.variables.append((module.variables[name], parts[0][1]))
+    return symbol("defknobs")
+
+
+def _options(items: Items) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for (key, where), (value, _) in zip(items[::2], items[1::2], strict=True):
+        if not isinstance(key, Symbol) or key.name not in ("type", "choices", "doc"):
+            raise malformed(where, KNOBS, f"a knob has no option {show(key)}")
+        options[key.name] = value
+    return options
+
+
+def _as_kind(value: Any, default: Any) -> Any:
+    """A bare word given by `--set` is what the default is: a string, a keyword or a symbol."""
+    if isinstance(value, Symbol) and not value.keyword:
+        if isinstance(default, str):
+            return value.name
+        if isinstance(default, Symbol) and default.keyword:
+            return keyword(value.name)
+    return value
+
+
+def _check(name: Symbol, value: Any, default: Any, options: dict[str, Any], place: Place) -> None:
+    kind = options.get("type")
+    if kind is None:
+        kind = {int: symbol("integer"), float: symbol("real"), str: symbol("string")}.get(type(default))
+    if kind is not None and not is_type(value, kind):
+        raise _bad_value(name, value, f"of type {print_form(kind)}", place)
+    choices = options.get("choices")
+    if isinstance(choices, Cons) and not any(print_form(value) == print_form(choice) for choice in choices):
+        raise _bad_value(name, value, f"one of {print_form(choices)[1:-1]}", place)
+
+
+def _bad_value(name: Symbol, value: Any, wanted: str, place: Place) -> SxError:
+    if place.source.file.startswith("--set "):
+        return error("E-KNOB-003", f"{place.source.file}={place.source.text}: not {wanted}", expected=wanted)
+    return fault(place, "E-KNOB-003", f"the knob `{name.name}` cannot be {show(value)}: it is {wanted}")
+
+
+def define_variant(session: Session, module: Module, form: Cons, place: Place) -> Any:
+    """`(defvariant name ...)` or `(defsweep name ...)`: checked, and its name given."""
+    word = form.car.name
+    shape = VARIANT if word == "defvariant" else SWEEP
+    items = items_of(form.cdr, place, shape)
+    if not items or not isinstance(items[0][0], Symbol):
+        raise malformed(place, shape, f"{word} needs a name")
+    declared = Declared({knob.name: place.span for knob in session.selected.knobs})
+    session.declared.note(form, place)
+    declared.knobs.update(session.declared.knobs)
+    if word == "defvariant":
+        list(_pairs(items[1:], declared))
+    else:
+        list(sweep_points(items[1:], declared))
+    return items[0][0]
+
+
+def report_unread(session: Session) -> None:
+    """W-KNOB-001 for each knob that no code refers to."""
+    for variable, place in session.selected.variables:
+        if id(variable) not in session.used:
+            session.diagnostics.report(
+                warning("W-KNOB-001", f"nothing reads the knob `{variable.name.name}`", place.span)
+            )
+
