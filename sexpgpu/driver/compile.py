@@ -19,6 +19,7 @@ from sexpgpu.experiment import Experiment, Manifest
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.selection import Selection
 from sexpgpu.lang.session import Session
+from sexpgpu.lang.standard import standard_session
 from sexpgpu.passes import PASSES, PIPELINES
 from sexpgpu.passes.base import Pass, Timing, functions, parse_pass, run_pipeline
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
@@ -65,7 +66,7 @@ def compiling(path: Path, selection: Selection, *, passes: bool = True) -> Itera
 
 def new_session(diagnostics: Diagnostics) -> Session:
     """A session that knows the language and everything tensors add to it."""
-    session = Session(diagnostics, standard_modules=LIBRARY)
+    session = standard_session(diagnostics, standard_modules=LIBRARY)
     for library in LIBRARIES:
         session.install(library)
     session.load_prelude(LIBRARY / "forms.sx")
