@@ -13,6 +13,7 @@ from sexpgpu import knobs
 from sexpgpu.cli import VERBS, cli
 from sexpgpu.cli.opt import command as opt
 from sexpgpu.diag.catalogue import ENTRIES
+from sexpgpu.passes import PASSES
 from tests.docs.blocks import PAGES, ROOT
 
 DOCS = ROOT / "docs"
@@ -25,8 +26,9 @@ _LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _VARIABLE = re.compile(r"\bSEXPGPU_[A-Z]+\b")
 
-# Flags of other programs that the pages use.
-FOREIGN = {"--version", "--help", "--update-golden"}
+# Flags of other programs that the pages use, and what a page misspells to show that it is found out.
+FOREIGN = {"--version", "--help", "--update-golden", "--editable", "--strict"}
+MISSPELT = {"SEXPGPU_THREDS"}
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 
@@ -54,6 +56,7 @@ def options() -> Iterator[str]:
         assert command is not None
         for parameter in command.params:
             yield from parameter.opts
+    yield from (f"--sx-{name}" for name in PASSES)
 
 
 @each_page
@@ -87,7 +90,7 @@ def test_flags_exist(page: Path) -> None:
 
 @each_page
 def test_variables_exist(page: Path) -> None:
-    assert sorted(set(_VARIABLE.findall(text(page))) - {knob.name for knob in knobs.KNOBS}) == []
+    assert sorted(set(_VARIABLE.findall(text(page))) - {knob.name for knob in knobs.KNOBS} - MISSPELT) == []
 
 
 def test_the_index_lists_every_page() -> None:
