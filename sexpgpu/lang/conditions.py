@@ -98,6 +98,10 @@ class Signalled(SxError):
         self.condition = condition
 
 
+class CallFault(SxError):
+    """An error found inside a function that is its caller's: it is shown at the call."""
+
+
 class Poisoned(SxError):
     """A use of a name whose definition has failed: carries that failure, so it is reported once."""
 

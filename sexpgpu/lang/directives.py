@@ -24,7 +24,7 @@ def _padded(run: Run, text: str, at: bool, values: list[Any]) -> str:
     filling = run.integer(_parameter(values, 2), 0)
     while len(text) + filling < column:
         filling += step
-    pad = str(_parameter(values, 3, " ")) * filling
+    pad = run.character(_parameter(values, 3), " ") * filling
     return pad + text if at else text + pad
 
 
@@ -47,14 +47,14 @@ def _integer(run: Run, here: Directive, value: Any, base: int, values: list[Any]
     if type(value) is int:
         text = digits_in_base(abs(value), base)
         if here.colon:
-            comma, every = str(_parameter(values, 2, ",")), max(run.integer(_parameter(values, 3), 3), 1)
+            comma, every = run.character(_parameter(values, 2), ","), max(run.integer(_parameter(values, 3), 3), 1)
             head = len(text) % every
             groups = [text[at : at + every] for at in range(head, len(text), every)]
             text = comma.join([text[:head], *groups] if head else groups)
         text = ("-" if value < 0 else "+" if here.at else "") + text
     else:
         text = in_base(value, base, escape=False)
-    run.out.write(text.rjust(run.integer(_parameter(values, 0), 0), str(_parameter(values, 1, " "))))
+    run.out.write(text.rjust(run.integer(_parameter(values, 0), 0), run.character(_parameter(values, 1), " ")))
 
 
 @directive("d")
@@ -125,15 +125,20 @@ def _float_argument(run: Run, values: list[Any]) -> float | None:
 
 def _layout(run: Run, here: Directive, values: list[Any], overflow: int) -> numerals.Layout:
     width, fraction = _parameter(values, 0), _parameter(values, 1)
-    scale = _parameter(values, overflow - 1)
+    scale, overflowing = _parameter(values, overflow - 1), _parameter(values, overflow)
     return numerals.Layout(
         None if width is None else run.integer(width, 0),
         None if fraction is None else run.integer(fraction, 0),
         None if scale is None else run.integer(scale, 0),
-        _parameter(values, overflow),
-        str(_parameter(values, overflow + 1, " ")),
+        None if overflowing is None else run.character(overflowing, " "),
+        run.character(_parameter(values, overflow + 1), " "),
         here.at,
     )
+
+
+def _exponent_digits(run: Run, values: list[Any]) -> int | None:
+    digits = _parameter(values, 2)
+    return None if digits is None else run.integer(digits, 0)
 
 
 def _overrun(layout: numerals.Layout) -> str:
@@ -152,8 +157,8 @@ def fixed(run: Run, here: Directive, values: list[Any]) -> None:
 def scientific(run: Run, here: Directive, values: list[Any]) -> None:
     number = _float_argument(run, values)
     if number is not None:
-        layout, digits = _layout(run, here, values, 4), _parameter(values, 2)
-        marker = str(_parameter(values, 6, "e"))
+        layout, digits = _layout(run, here, values, 4), _exponent_digits(run, values)
+        marker = run.character(_parameter(values, 6), "e")
         run.out.write(numerals.scientific(number, layout, digits, marker) or _overrun(layout))
 
 
@@ -161,8 +166,8 @@ def scientific(run: Run, here: Directive, values: list[Any]) -> None:
 def general(run: Run, here: Directive, values: list[Any]) -> None:
     number = _float_argument(run, values)
     if number is not None:
-        layout, digits = _layout(run, here, values, 4), _parameter(values, 2)
-        marker = str(_parameter(values, 6, "e"))
+        layout, digits = _layout(run, here, values, 4), _exponent_digits(run, values)
+        marker = run.character(_parameter(values, 6), "e")
         run.out.write(numerals.general(number, layout, digits, marker) or _overrun(layout))
 
 
@@ -173,7 +178,7 @@ def money(run: Run, here: Directive, values: list[Any]) -> None:
         fraction, least, width = (
             run.integer(_parameter(values, index), default) for index, default in enumerate((2, 1, 0))
         )
-        pad = str(_parameter(values, 3, " "))
+        pad = run.character(_parameter(values, 3), " ")
         run.out.write(numerals.money(number, fraction, least, width, pad, here.at, here.colon))
 
 

@@ -14,8 +14,9 @@ from attrs import evolve
 from sexpgpu.diag import Note, Span, SxError, error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Parameters, show
-from sexpgpu.lang.conditions import Condition, Poisoned, condition_of
+from sexpgpu.lang.conditions import CallFault, Condition, Poisoned, condition_of
 from sexpgpu.lang.functions import info_of
+from sexpgpu.lang.limits import out_of_steps
 from sexpgpu.lang.module import Module
 
 MARK: Final = "rt.module"
@@ -25,6 +26,7 @@ _LIBRARY: Final = "sexpgpu.lang.library"
 _COUNT: Final = re.compile(r"(?P<name>[^\n]*)\(\) (?:takes .* but (?P<given>\d+) |missing (?P<missing>\d+) required )")
 _positions: Final[dict[CodeType, list[Span | None]]] = {}
 MOST_NOTES: Final = 5
+LONGEST_CYCLE: Final = 4
 
 
 def _span(code: CodeType, instruction: int) -> Span | None:
@@ -87,8 +89,8 @@ def converted(fault: BaseException, parameters_of: Callable[[str], Parameters | 
         return error("E-VALUE-002", "the result is too large for a float")
     if isinstance(fault, MemoryError):
         return error("E-LIMIT-003", "the result does not fit into memory")
-    if isinstance(fault, IndexError) and text == "pop from empty bytearray":
-        return error("E-LIMIT-001", "evaluation takes too many steps", help="a loop or recursion does not end")
+    if isinstance(fault, StopIteration):  # the budget gives its own error once, and then this
+        return out_of_steps()
     if isinstance(fault, IndexError) and (unbound := _unbound(fault)) is not None:
         return unbound
     if isinstance(fault, TypeError) and (count := _COUNT.match(text)) is not None:
@@ -102,8 +104,9 @@ def _too_deep(fault: RecursionError) -> SxError:
     calls = _steps(fault.__traceback__)
     names = list(dict.fromkeys(step.name for step in calls[-20:]))
     chain = " -> ".join([*names, names[0]]) if names else "itself"
-    return error("E-LIMIT-002", f"calls are nested {len(calls):,} deep: {chain}",
-                 help="the case that should end the recursion is not reached")  # fmt: skip
+    found = error("E-LIMIT-002", f"calls are nested {len(calls):,} deep: {chain}",
+                  help="the case that should end the recursion is not reached")  # fmt: skip
+    return CallFault(found.diagnostic)
 
 
 def _unbound(fault: IndexError) -> SxError | None:
@@ -167,6 +170,8 @@ def located(fault: SxError) -> SxError:
         return fault
     diagnostic = fault.diagnostic
     steps = _steps(fault.__traceback__ or (fault.__cause__ and fault.__cause__.__traceback__))
+    if isinstance(fault, CallFault) and len(steps) > 1 and diagnostic.span is None:
+        steps.pop()
     if steps and diagnostic.span is None:
         last = steps[-1]
         diagnostic = evolve(diagnostic, span=last.span)
@@ -188,17 +193,26 @@ def _call_notes(steps: list[_Step]) -> list[Note]:
     notes: list[Note] = []
     at = 0
     while at < len(calls) and len(notes) < MOST_NOTES:
-        name, span = calls[at]
-        repeats = 1
-        while at + repeats < len(calls) and calls[at + repeats] == calls[at]:
-            repeats += 1
-        notes.append(Note(f"in the call of `{name}`", span))
-        if repeats > 1:
-            notes.append(Note(f"... {repeats - 1:,} more calls of `{name}`"))
-        at += repeats
+        cycle, times = _repeated(calls, at)
+        notes += [Note(f"in the call of `{name}`", span) for name, span in calls[at : at + cycle]]
+        if times > 1:
+            names = ", ".join(f"`{name}`" for name in dict.fromkeys(name for name, _ in calls[at : at + cycle]))
+            notes.append(Note(f"... {cycle * (times - 1):,} more calls of {names}"))
+        at += cycle * times
     if at < len(calls):
         notes.append(Note(f"... {len(calls) - at:,} more calls"))
     return notes
+
+
+def _repeated(calls: list[tuple[str, Span | None]], at: int) -> tuple[int, int]:
+    """The shortest cycle of calls that begins at `at` and how often it follows itself; (1, 1) when none does."""
+    for cycle in range(1, LONGEST_CYCLE + 1):
+        times = 1
+        while calls[at : at + cycle] == calls[at + times * cycle : at + (times + 1) * cycle]:
+            times += 1
+        if times > 2 or (cycle == 1 and times > 1):
+            return cycle, times
+    return 1, 1
 
 
 def condition_from(fault: BaseException) -> Condition:

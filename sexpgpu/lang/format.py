@@ -23,6 +23,11 @@ _PARAMETER: Final = re.compile(r"([+-]?\d+|'.|[vV#])?(,|\Z)", re.DOTALL)
 _CLOSERS: Final = {"{": "}", "[": "]", "(": ")"}
 _UNSUPPORTED: Final = frozenset("<>/_iw")
 
+# The parameters `v` and `#`, told apart from the characters that 'v and '# give.
+NEXT_ARGUMENT: Final = "~v"
+ARGUMENTS_LEFT: Final = "~#"
+_FROM_ARGUMENTS: Final = {"v": NEXT_ARGUMENT, "#": ARGUMENTS_LEFT}
+
 MOST_REPEATS: Final = 100_000
 
 
@@ -128,7 +133,7 @@ def _directive(control: str, tilde: int) -> tuple[Directive, int]:
         elif value[0] == "'":
             parameters.append(value[1])
         else:
-            parameters.append(value.lower() if value in "vV#" else int(value))
+            parameters.append(_FROM_ARGUMENTS.get(value.lower()) or int(value))
         if not found[2]:
             break
     return Directive(letter, tuple(parameters), ":" in flags, "@" in flags, tilde), match.end()
@@ -174,7 +179,7 @@ class Run:
         """The parameters with `v` and `#` filled in; nil for `v` leaves the default."""
         found: list[Any] = []
         for value in directive.parameters:
-            if value == "v":
+            if value == NEXT_ARGUMENT:
                 value = self.take()
                 if isinstance(value, Char):
                     value = chr(value.code)
@@ -182,7 +187,7 @@ class Run:
                     value = None
                 elif type(value) is not int:
                     raise self.fault(f"a parameter v must be an integer or a character, got {brief(value)}")
-            elif value == "#":
+            elif value == ARGUMENTS_LEFT:
                 value = self.left()
             found.append(value)
         return found
@@ -218,6 +223,14 @@ class Run:
             return default
         if type(value) is not int or value > MOST_REPEATS:
             raise self.fault(f"{brief(value)} is no parameter here: an integer up to {MOST_REPEATS:,} is")
+        return value
+
+    def character(self, value: Any, default: str) -> str:
+        """A parameter that must be a character."""
+        if value is None:
+            return default
+        if type(value) is not str:
+            raise self.fault(f"{brief(value)} is no parameter here: a character such as '0 is")
         return value
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import sys
 import threading
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from attrs import frozen
+
+from sexpgpu.diag import SxError, error
 
 R = TypeVar("R")
 
@@ -21,6 +25,46 @@ class Limits:
     """Function calls and loop turns of one session; sizes of results are bounded by the library itself."""
 
     steps: int = 20_000_000
+
+
+class Steps:
+    """The step budget of a session. `tick` takes one step: a C function, since compiled code calls it everywhere."""
+
+    __slots__ = ("_left", "tick")
+
+    def __init__(self, count: int) -> None:
+        self._left = itertools.repeat(None, count)
+        supply: Iterator[Any] = _Supply(self._left)
+        self.tick: Callable[[], None] = itertools.chain.from_iterable(supply).__next__
+
+    @property
+    def left(self) -> int:
+        """How many steps may still be taken."""
+        return operator.length_hint(self._left)
+
+
+class _Supply:
+    """Gives the budget and, once that is used up, an error (E-LIMIT-001)."""
+
+    __slots__ = ("_budget", "_given")
+
+    def __init__(self, budget: Iterator[None]) -> None:
+        self._budget = budget
+        self._given = False
+
+    def __iter__(self) -> _Supply:
+        return self
+
+    def __next__(self) -> Iterator[None]:
+        if not self._given:
+            self._given = True
+            return self._budget
+        raise out_of_steps()
+
+
+def out_of_steps() -> SxError:
+    """E-LIMIT-001."""
+    return error("E-LIMIT-001", "evaluation takes too many steps", help="a loop or a recursion does not end")
 
 
 def run_deep(work: Callable[[], R]) -> R:

@@ -151,7 +151,8 @@ class Module:
 
     def names(self) -> set[str]:
         """Every name visible here, for suggestions."""
-        own = {s.name for table in (self.functions, self.variables, self.macros) for s in table}
+        own = {s.name for table in (self.variables, self.macros) for s in table}
+        own |= {s.name for s, cell in self.functions.items() if cell.defined and s.interned}
         return own if self.base is None else own | self.base.names()
 
     def exports(self) -> list[Symbol]:

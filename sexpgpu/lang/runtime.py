@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, Final
 
-from sexpgpu.diag import error
+from sexpgpu.diag import SxError, error
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import keyword_arguments, python_name, show
-from sexpgpu.lang.conditions import Condition
+from sexpgpu.lang.conditions import CallFault, Condition
 from sexpgpu.lang.core.signalling import assertion_failed, check_type, define_condition, no_case, no_type
 from sexpgpu.lang.faults import condition_from
 from sexpgpu.lang.foreign import Foreign, truth
@@ -120,7 +120,10 @@ def first_of(first: Any, *_: Any) -> Any:
 def keys(info: FunctionInfo, given: tuple[Any, ...]) -> Any:
     """The values of a lambda's &key parameters in order, UNSET where absent."""
     parameters = info.parameters
-    found = keyword_arguments(info.name, parameters, given)
+    try:
+        found = keyword_arguments(info.name, parameters, given)
+    except SxError as wrong:
+        raise CallFault(wrong.diagnostic) from None
     return tuple([found.get(python_name(key), UNSET) for key in parameters.keys or ()])
 
 

@@ -22,7 +22,7 @@ from sexpgpu.lang.faults import converted, current_span, located
 from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, T, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.ir import FunctionIR
-from sexpgpu.lang.limits import Limits, run_deep
+from sexpgpu.lang.limits import Limits, Steps, run_deep
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, VariableKind
 from sexpgpu.lang.modules import Modules
 from sexpgpu.lang.place import Place, trail_notes
@@ -58,7 +58,7 @@ class Session:
         self._signalled: list[tuple[Condition, list[Any]]] = []
         self._number = 0
         self._unread: set[int] = set()
-        self._steps = bytearray(self.limits.steps)
+        self._steps = Steps(self.limits.steps)
         furnish(self.base, self.tick)
         for name, value in ((NIL, NIL), (T, T)):
             self.define_variable(self.base, name, "constant", value, None)
@@ -71,12 +71,12 @@ class Session:
     @property
     def tick(self) -> Callable[[], Any]:
         """One step of the budget: raises when it is used up."""
-        return self._steps.pop
+        return self._steps.tick
 
     @property
     def steps_taken(self) -> int:
         """Function calls and loop turns so far."""
-        return self.limits.steps - len(self._steps)
+        return self.limits.steps - self._steps.left
 
     def new_module(self, name: str, file: str) -> Module:
         """An empty module that sees the library."""
@@ -158,7 +158,8 @@ class Session:
         if inside is None or macro.quiet:
             diagnostic = evolve(diagnostic, span=place.span, expected=diagnostic.expected or macro.shape or None)
         elif diagnostic.code == "E-MACRO-002" or inside.file != place.source.file:
-            note = Note(f"the macro `{macro.name.name}` failed here", inside)
+            what = "is defined here" if diagnostic.code == "E-MACRO-002" else "failed here"
+            note = Note(f"the macro `{macro.name.name}` {what}", inside)
             diagnostic = evolve(diagnostic, span=place.span, notes=(note,))
         elif not any(note.text.startswith("while expanding") for note in diagnostic.notes):
             diagnostic = diagnostic.noting(Note(f"while expanding ({macro.name.name} ...)", place.span))

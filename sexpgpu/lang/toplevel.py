@@ -89,6 +89,8 @@ def evaluate(
             session.catchers.clear()
             session.diagnostics.report(fault.diagnostic)
             _poison(session, module, form.datum, fault.diagnostic)
+            if fault.diagnostic.code == "E-LIMIT-001":
+                break
             continue
         results.append(_result(module, form.datum, name, value, place))
         if name is not None:

@@ -231,13 +231,12 @@ def function(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
         raise fault(where, "E-NAME-002", f"`{show(name)}` is a macro, not a function")
     cell = an.module.function(name)
     if cell is None:
-        cell = an.undefined(name, scope, where)
+        cell = an.undefined(name, scope, where, now=True)
     if cell.builtin is not None:
         return Const(place, cell.builtin.call)
     if not cell.defined:
         an.note_undefined(cell, scope, where)
-    ref = GlobalRef(place, cell.ref, an.module.key_of(cell.ref, f"f:{name.name}"))
-    return ref
+    return GlobalRef(place, cell.ref, an.module.key_of(cell.ref, f"f:{name.name}"))
 
 
 @special("(flet ((name lambda-list form...)...) form...)", 1)

@@ -239,9 +239,14 @@ class Analyzer:
         if self._waits:
             self.module.undefined_calls.append((cell, (scope, place)))
 
-    def undefined(self, name: Symbol, scope: Scope, place: Place) -> FunctionCell:
-        """A cell for a function that is not there yet; calling it is E-NAME-002."""
+    def undefined(self, name: Symbol, scope: Scope, place: Place, now: bool = False) -> FunctionCell:
+        """A cell for a function that is not there yet; calling it is E-NAME-002.
+
+        With `now` the function itself is wanted: in code that runs at once that is the error.
+        """
         module = self.module
+        if now and not self._waits and name not in module.upcoming:
+            raise unknown_function(module, name, scope, place)
 
         def missing(*_: Any) -> Any:
             raise unknown_function(module, name, scope, place)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sexpgpu.lang.analyze.grammar import Items, fault, special
 from sexpgpu.lang.builtin import show
-from sexpgpu.lang.core.quasi import APPEND, CONS, TO_VECTOR
-from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
+from sexpgpu.lang.core.quasi import APPEND, CONS, LISTED, TO_VECTOR
+from sexpgpu.lang.forms import NIL, Cons, SourceCons, Symbol, lisp_list, symbol
 from sexpgpu.lang.ir import Node
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.reader import QUASIQUOTE, SPLICE, UNQUOTE
@@ -61,7 +61,7 @@ def _expand(form: Any, depth: int, place: Place) -> Any:
         where = place.of_element(cell)
         item = cell.car
         if isinstance(item, Cons) and item.car is SPLICE and depth == 1:
-            pieces.append((True, item.cdr.car))
+            pieces.append((True, item.cdr.car if cell.cdr is NIL else _listed(item)))
         elif isinstance(item, Cons) and item.car is SPLICE:
             pieces.append((False, _nested(item, depth - 1, where)))
         else:
@@ -74,6 +74,14 @@ def _expand(form: Any, depth: int, place: Place) -> Any:
         else:
             result = lisp_list([CONS, piece, result])
     return result
+
+
+def _listed(item: Cons) -> Any:
+    """A check that a splice is a list, written where the splice is."""
+    check = lisp_list([LISTED, item.cdr.car])
+    if isinstance(item, SourceCons):
+        return SourceCons(LISTED, check.cdr, item.source, item.start, item.end, item.car_start, item.car_end)
+    return check
 
 
 def _nested(form: Cons, depth: int, place: Place) -> Any:

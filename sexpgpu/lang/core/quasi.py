@@ -11,9 +11,10 @@ from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
 CONS: Final = Symbol("cons")
 APPEND: Final = Symbol("append")
 TO_VECTOR: Final = Symbol("to-vector")
+LISTED: Final = Symbol("listed")
 """Uninterned, so that no file can redefine what a backquote calls."""
 
-quasi = Library("backquote", names={"cons": CONS, "append": APPEND, "to-vector": TO_VECTOR})
+quasi = Library("backquote", names={"cons": CONS, "append": APPEND, "to-vector": TO_VECTOR, "listed": LISTED})
 
 
 @quasi.builtin("cons", "(car cdr)")
@@ -25,15 +26,19 @@ def cons(car: Any, cdr: Any) -> Any:
 def append(items: Any, rest: Any) -> Any:
     if items is NIL:
         return rest
-    if not isinstance(items, Cons):
-        if rest is NIL:
-            return items  # the last splice may give a dotted tail
-        raise error("E-TYPE-001", f"`,@` needs a list to splice, got {show(items)}")
     if rest is NIL:
-        return items
+        return items  # the last splice may give a dotted tail
     return lisp_list(list(items), rest)
 
 
 @quasi.builtin("to-vector", "(list)")
 def to_vector(items: Any) -> Any:
     return list(items) if isinstance(items, Cons) else []
+
+
+@quasi.builtin("listed", "(value)")
+def listed(value: Any) -> Any:
+    """What `,@` splices before other elements has to be a list."""
+    if value is not NIL and not isinstance(value, Cons):
+        raise error("E-TYPE-001", f"`,@` needs a list to splice, got {show(value)}")
+    return value

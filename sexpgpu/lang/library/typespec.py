@@ -11,7 +11,7 @@ from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol, T
 from sexpgpu.lang.library.access import holds, items_of_list
-from sexpgpu.lang.library.check import RATIONALS, REALS
+from sexpgpu.lang.library.check import MOST_BITS, RATIONALS, REALS
 from sexpgpu.lang.library.equality import eql
 from sexpgpu.lang.printer import brief
 from sexpgpu.lang.streams import TextOutput
@@ -100,6 +100,8 @@ def is_type(value: Any, spec: Any) -> bool:
         arguments = items_of_list("type specifier", 0, spec.cdr)
         compound = _COMPOUND.get(spec.car.name)
         if compound is not None:
+            if spec.car.name in _OF_ONE and len(arguments) != 1:
+                raise error("E-TYPE-004", f"{brief(spec)} is not a type", expected=f"({spec.car.name} x)")
             return compound(value, arguments)
         expanded = _defined(spec.car, tuple(arguments))
         if expanded is not None:
@@ -172,8 +174,8 @@ def _vector(test: Test, typed: bool) -> Callable[[Any, list[Any]], bool]:
     def matches(value: Any, arguments: list[Any]) -> bool:
         if not test(value) or (typed and arguments and not _element_fits(value, arguments[0])):
             return False
-        sizes = arguments[1:] if typed else arguments
-        return not sizes or _starred(sizes[0]) or _dimensions(value)[0] == sizes[0]
+        wanted = _count(arguments[1:] if typed else arguments)
+        return wanted is None or _dimensions(value)[0] == wanted
 
     return matches
 
@@ -186,6 +188,33 @@ def _element_fits(value: Any, element: Any) -> bool:
     return textual == isinstance(value, str)
 
 
+_OF_ONE: Final = frozenset({"not", "eql", "satisfies", "mod"})
+
+
+def _count(arguments: list[Any]) -> int | None:
+    """The integer that sizes a type, None for `*` or nothing."""
+    if not arguments or _starred(arguments[0]):
+        return None
+    if type(arguments[0]) is not int or not 0 <= arguments[0] <= MOST_BITS:
+        raise error("E-TYPE-004", f"{brief(arguments[0])} is no size of a type: write an integer or *")
+    return arguments[0]
+
+
+def _modulus(value: Any, parts: list[Any]) -> bool:
+    bound = _count(parts)
+    return type(value) is int and 0 <= value and (bound is None or value < bound)
+
+
+def _unsigned(value: Any, parts: list[Any]) -> bool:
+    bits = _count(parts)
+    return type(value) is int and value >= 0 and (bits is None or value.bit_length() <= bits)
+
+
+def _signed(value: Any, parts: list[Any]) -> bool:
+    bits = _count(parts)
+    return type(value) is int and (bits is None or (value if value >= 0 else ~value).bit_length() < bits)
+
+
 _COMPOUND: Final[dict[str, Callable[[Any, list[Any]], bool]]] = {
     "or": lambda value, parts: any(is_type(value, part) for part in parts),
     "and": lambda value, parts: all(is_type(value, part) for part in parts),
@@ -193,13 +222,9 @@ _COMPOUND: Final[dict[str, Callable[[Any, list[Any]], bool]]] = {
     "member": lambda value, parts: any(eql(value, part) for part in parts),
     "eql": lambda value, parts: eql(value, parts[0]),
     "satisfies": lambda value, parts: holds(as_function(parts[0])(value)),
-    "mod": lambda value, parts: type(value) is int and 0 <= value < parts[0],
-    "unsigned-byte": lambda value, parts: (
-        type(value) is int and value >= 0 and (not parts or _starred(parts[0]) or value.bit_length() <= parts[0])
-    ),
-    "signed-byte": lambda value, parts: (
-        type(value) is int and (not parts or _starred(parts[0]) or -(1 << parts[0] - 1) <= value < 1 << parts[0] - 1)
-    ),
+    "mod": _modulus,
+    "unsigned-byte": _unsigned,
+    "signed-byte": _signed,
     "cons": _cons,
     "function": lambda value, parts: is_function(value),
     "array": _array(ATOMIC["array"]),
