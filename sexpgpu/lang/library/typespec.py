@@ -202,7 +202,7 @@ def _count(arguments: list[Any]) -> int | None:
 
 def _modulus(value: Any, parts: list[Any]) -> bool:
     bound = _count(parts)
-    return type(value) is int and 0 <= value and (bound is None or value < bound)
+    return type(value) is int and value >= 0 and (bound is None or value < bound)
 
 
 def _unsigned(value: Any, parts: list[Any]) -> bool:
