@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field
 
-from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError
+from sexpgpu.diag import Diagnostic, Diagnostics, Span
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.experiment import Buffer as BufferRecord
@@ -66,7 +66,7 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
     report = diagnostics.report
 
     trained: list[Parameter] = []
-    with _reporting(report, session.span_of("model")):
+    with _reporting(session, report, session.span_of("model")):
         graph = trace_train(tracer, contract, contract.train_loader.batch)
         used = {i.name for i in graph.inputs if i.role == "param"}
         trained = [p for p in parameters if not p.frozen and p.path in used]
@@ -75,21 +75,21 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
         if any(o.role == "step_term" for o, _ in graph.outputs):
             traced.sums_graph = SUMS
     for parameter in parameters:
-        with _reporting(report, parameter.span):
+        with _reporting(session, report, parameter.span):
             trace_init(tracer, parameter)
     for buffer in buffers:
-        with _reporting(report, buffer.span):
+        with _reporting(session, report, buffer.span):
             trace_init(tracer, buffer)
     evaluations = []
     for evaluation in declared.evaluations:
-        with _reporting(report, evaluation.span):
+        with _reporting(session, report, evaluation.span):
             trace_evaluation(tracer, contract, evaluation, evaluation.loader.batch)
             evaluations.append(_evaluation_record(evaluation, declared))
     groups: list[AssignedGroup] = []
-    with _reporting(report, session.span_of("optimizer")):
+    with _reporting(session, report, session.span_of("optimizer")):
         groups = assign_groups(contract.optimizer, trained, report)
     for group in groups:
-        with _reporting(report, group.optimizer.span):
+        with _reporting(session, report, group.optimizer.span):
             _trace_group(traced, group)
 
     group_of = {p.path: g.name for g in groups for p in g.members}
@@ -101,9 +101,10 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
 
 
 class _reporting:
-    """Reports a user's fault raised inside the block, at `span` where it names no place, and goes on after it."""
+    """Reports a user's fault raised inside the block where it happened, else at `span`, and goes on after it."""
 
-    def __init__(self, report: Callable[[Diagnostic], None], span: Span | None) -> None:
+    def __init__(self, session: Session, report: Callable[[Diagnostic], None], span: Span | None) -> None:
+        self.session = session
         self.report = report
         self.span = span
 
@@ -111,10 +112,11 @@ class _reporting:
         return None
 
     def __exit__(self, kind: Any, fault: Any, traceback: Any) -> bool:
-        if isinstance(fault, SxError):
-            self.report(fault.diagnostic.at(self.span))
-            return True
-        return False
+        if not isinstance(fault, Exception):
+            return False
+        # A call with too many arguments is Python's exception until the session explains it; ours flies on.
+        self.report(self.session.explained(fault).diagnostic.at(self.span))
+        return True
 
 
 def _knob_sizes(session: Session) -> dict[int, str]:
