@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -30,8 +31,9 @@ class Events:
 
 
 def run(file: Path, out: Path, *arguments: str) -> Events:
-    """`sexpgpu run FILE --out OUT …` in its own process. A failing run raises."""
+    """`sexpgpu run FILE --out OUT …` in its own process. A run that fails ends ours, its diagnostics shown."""
     command = [sys.executable, "-m", "sexpgpu", "run", str(file), "--out", str(out), "--quiet", *arguments]
-    subprocess.run(command, check=True)
+    if code := subprocess.run(command, check=False).returncode:
+        sys.exit(f"exit code {code} from: {shlex.join(command)}")
     lines = (out / "events.jsonl").read_text(encoding="utf-8").splitlines()
     return Events(tuple(json.loads(line) for line in lines))

@@ -1,7 +1,7 @@
 """Where the published runs started: weights and data order, rebuilt from their seeds with NumPy alone.
 
-Weights are named by the paths of the model in the `.sx` file, matrices stored (out, in). Orders are record
-numbers of the loader, one row a batch; a short one ends in −1. `python -m bench.curves.starts DIR` writes all
+Weights are named by the paths of the model in the `.sx` file, matrices stored (out, in). Orders are absolute
+record numbers, one row a batch; a short one ends in −1. `python -m bench.curves.starts DIR` writes all
 of them.
 """
 
@@ -148,20 +148,20 @@ def _nanogpt_weights(stream: TorchStream, layers: int, width: int, context: int,
 def _nanogpt_orders(stream: TorchStream, characters: int, context: int, batch: int, steps: int) -> Orders:
     """Batches and evaluation batches share the stream: the batch of a step is drawn before its evaluation.
 
-    Starts are counted from the first record of their loader, the text being split at floor(0.9 n).
+    The text is split at floor(0.9 n); starts count from the beginning of the whole text.
     """
     split = int(0.9 * characters)
 
-    def starts(length: int) -> NDArray[np.int64]:
-        return stream.integers(length - context, batch)
+    def starts(first: int, end: int) -> NDArray[np.int64]:
+        return first + stream.integers(end - first - context, batch)
 
-    train = [starts(split)]
+    train = [starts(0, split)]
     seen, val = [], []
     for step in range(steps + 1):
         if step % 250 == 0:
-            seen += [starts(split) for _ in range(20)]
-            val += [starts(characters - split) for _ in range(20)]
-        train.append(starts(split))
+            seen += [starts(0, split) for _ in range(20)]
+            val += [starts(split, characters) for _ in range(20)]
+        train.append(starts(0, split))
     return {"order": np.stack(train[:steps]), "seen-order": np.stack(seen), "val-order": np.stack(val)}
 
 
