@@ -10,7 +10,7 @@ from sexpgpu.driver.compile import Compilation, run_shared
 from sexpgpu.experiment import Experiment
 from sexpgpu.interp import Program, load
 from sexpgpu.lang.active import activated
-from sexpgpu.lang.deep import run_deep
+from sexpgpu.lang.limits import run_deep
 from sexpgpu.passes.base import functions
 from sexpgpu.trace.assemble import SUMS, TRAIN
 from sexpgpu.trace.graph import Tracer
