@@ -152,9 +152,7 @@ def parse_parameters(text: str) -> Parameters:
             keys.append(word)
         else:
             required.append(word)
-    return Parameters(
-        text, tuple(required), tuple(optional), rest, None if keys is None else tuple(keys), other_keys
-    )
+    return Parameters(text, tuple(required), tuple(optional), rest, None if keys is None else tuple(keys), other_keys)
 
 
 def python_name(key: str) -> str:
@@ -194,9 +192,7 @@ def unknown_keyword(name: str, key: str, keys: tuple[str, ...]) -> SxError:
     """The error of a keyword that the function does not have."""
     near = nearest(key, keys)
     has = "it has " + " ".join(f":{k}" for k in keys) if keys else "it has no keywords"
-    return error(
-        "E-ARG-002", f"`{name}` has no keyword :{key}; {has}", help=f"did you mean :{near}?" if near else None
-    )
+    return error("E-ARG-002", f"`{name}` has no keyword :{key}; {has}", help=f"did you mean :{near}?" if near else None)
 
 
 def odd_keywords(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> SxError:

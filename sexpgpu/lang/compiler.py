@@ -15,7 +15,7 @@ from sexpgpu.lang.analyze.grammar import Items
 from sexpgpu.lang.analyze.lambdas import analyze_lambda
 from sexpgpu.lang.analyze.macros import macro_function
 from sexpgpu.lang.conditions import Poisoned
-from sexpgpu.lang.emit import binding, code, control, inline  # noqa: F401  fill the emitter's tables
+from sexpgpu.lang.emit import binding, code, control, expressions, inline  # noqa: F401  fill the emitter's tables
 from sexpgpu.lang.emit.core import Emitter
 from sexpgpu.lang.faults import MARK
 from sexpgpu.lang.forms import Symbol
@@ -99,9 +99,7 @@ class Deferred:
                     made = macro_function(analyzer, self.block, self._parts, bare_scope(), self.place)
                 else:
                     head, rest = self._parts[1], self._parts[2:]
-                    made = analyze_lambda(
-                        analyzer, self.key.name, head, rest, bare_scope(), self.place, self.block
-                    )
+                    made = analyze_lambda(analyzer, self.key.name, head, rest, bare_scope(), self.place, self.block)
             except SxError as fault:
                 self._failure = fault.diagnostic
                 raise
@@ -116,7 +114,7 @@ class Deferred:
             stub = self.function
             stub.__code__ = real.__code__
             stub.__defaults__ = real.__defaults__
-            stub.__kwdefaults__ = None  # type: ignore[assignment]
+            stub.__kwdefaults__ = None
             stub.__name__ = stub.__qualname__ = made.info.label
             self._compiled = True
         return self.function

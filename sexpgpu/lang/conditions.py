@@ -98,6 +98,15 @@ class Signalled(SxError):
         self.condition = condition
 
 
+class TypeFault(SxError):
+    """An argument of the wrong type: the value, and a name of the type it should have."""
+
+    def __init__(self, diagnostic: Diagnostic, datum: Any, expected_type: Symbol) -> None:
+        super().__init__(diagnostic)
+        self.datum = datum
+        self.expected_type = expected_type
+
+
 class CallFault(SxError):
     """An error found inside a function that is its caller's: it is shown at the call."""
 
@@ -113,6 +122,8 @@ _TYPE_OF_CODE = {
     "E-TYPE-002": "type-error",
     "E-VALUE-001": "division-by-zero",
     "E-VALUE-002": "floating-point-overflow",
+    "E-VALUE-003": "index-error",
+    "E-VALUE-007": "parse-error",
 }
 _TYPE_OF_FAMILY = {
     "E-TYPE": "type-error",
@@ -132,6 +143,8 @@ def condition_of(fault: SxError) -> Condition:
     family = code.rpartition("-")[0]
     name = _TYPE_OF_CODE.get(code) or _TYPE_OF_FAMILY.get(family, "error")
     slots: dict[str, Any] = {}
+    if isinstance(fault, TypeFault):
+        slots = {"datum": fault.datum, "expected-type": fault.expected_type}
     if family == "E-NAME" and (quoted := _QUOTED.search(fault.diagnostic.message)) is not None:
         slots["name"] = symbol(quoted[1])
     return Condition(BUILT_IN_TYPES[name], slots, fault.diagnostic)

@@ -6,6 +6,7 @@ import dis
 import re
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from types import CodeType, FrameType, TracebackType
 from typing import Final
 
@@ -169,7 +170,7 @@ def located(fault: SxError) -> SxError:
     if isinstance(fault, Poisoned):
         return fault
     diagnostic = fault.diagnostic
-    steps = _steps(fault.__traceback__ or (fault.__cause__ and fault.__cause__.__traceback__))
+    steps = _steps(fault.__traceback__)
     if isinstance(fault, CallFault) and len(steps) > 1 and diagnostic.span is None:
         steps.pop()
     if steps and diagnostic.span is None:
@@ -188,7 +189,7 @@ def located(fault: SxError) -> SxError:
 
 def _call_notes(steps: list[_Step]) -> list[Note]:
     """The calls, innermost first; repeated ones are counted."""
-    calls = [(inner.name, outer.span) for outer, inner in zip(steps, steps[1:], strict=False)]
+    calls = [(inner.name, outer.span) for outer, inner in pairwise(steps)]
     calls.reverse()
     notes: list[Note] = []
     at = 0
@@ -223,4 +224,3 @@ def condition_from(fault: BaseException) -> Condition:
     if known is not fault:
         known.__traceback__ = fault.__traceback__
     return condition_of(known if isinstance(known, Poisoned) else located(known))
-

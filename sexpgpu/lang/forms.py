@@ -124,9 +124,7 @@ class SourceCons(Cons):
 
     __slots__ = ("car_end", "car_start", "end", "source", "start")
 
-    def __init__(
-        self, car: Any, cdr: Any, source: Source, start: int, end: int, car_start: int, car_end: int
-    ) -> None:
+    def __init__(self, car: Any, cdr: Any, source: Source, start: int, end: int, car_start: int, car_end: int) -> None:
         self.car = car
         self.cdr = cdr
         self.source = source

@@ -148,9 +148,7 @@ class CallBuiltin(Node):
 
     __slots__ = ("args", "builtin", "keywords", "single")
 
-    def __init__(
-        self, place: Place, builtin: Builtin, args: list[Node], keywords: list[tuple[str, Node]]
-    ) -> None:
+    def __init__(self, place: Place, builtin: Builtin, args: list[Node], keywords: list[tuple[str, Node]]) -> None:
         self.place = place
         self.builtin = builtin
         self.args = args

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from attrs import define, field, frozen
 
 from sexpgpu.diag import Diagnostic, Note, nearest
-from sexpgpu.lang.forms import NIL, Char, Cons, Source, SourceCons, Symbol, character, keyword, lisp_list, symbol
+from sexpgpu.lang.forms import NIL, Char, Cons, Source, SourceCons, Symbol, character, keyword, symbol
+from sexpgpu.lang.readtime import READ_EVAL, has_feature
 from sexpgpu.lang.tokens import (
     CHARACTER_NAMES,
     COMMENT_EDGE,
@@ -31,9 +33,7 @@ FUNCTION = symbol("function")
 QUASIQUOTE = symbol("quasiquote")
 UNQUOTE = symbol("unquote")
 SPLICE = symbol("unquote-splicing")
-READ_EVAL = symbol("read-eval")
 _PREFIXES = {"'": QUOTE, "#'": FUNCTION, "`": QUASIQUOTE, ",": UNQUOTE, ",@": SPLICE, ",.": SPLICE}
-_FEATURES = frozenset({"sexpgpu", "common-lisp"})
 _RADIX = {"b": 2, "o": 8, "x": 16}
 _UNSUPPORTED = {"c": "complex numbers", "*": "bit vectors", "a": "array literals", "s": "structure literals",
                 "p": "pathnames"}  # fmt: skip
@@ -44,14 +44,18 @@ Report = Callable[[Diagnostic], None]
 
 @frozen
 class ReadForm:
-    """A top-level form: `damaged` when an error was reported inside it, `read_eval` when it holds a `#.`."""
+    """A top-level form. `fault` is the first error reported inside it; `read_eval` says that it holds a `#.`.
+
+    `torn` says that the error hid the rest of the text: a string or comment that never ends.
+    """
 
     datum: Any
     source: Source
     start: int
     end: int
-    damaged: bool = False
+    fault: Diagnostic | None = None
     read_eval: bool = False
+    torn: bool = False
 
 
 @define
@@ -80,8 +84,9 @@ class Reader:
         self._memo: dict[str, Any] = {}
         self._stack: list[_Open] = []
         self._done: ReadForm | None = None
-        self._damaged = False
+        self._first_fault: Diagnostic | None = None
         self._read_eval = False
+        self._torn = False
         self._labels: dict[int, Any] = {}
         self._stray: tuple[int, int] | None = None  # a "(" in column 1 inside a list, and that list's start
         self._last: ReadForm | None = None
@@ -90,12 +95,13 @@ class Reader:
     def forms(self, start: int = 0) -> Iterator[ReadForm]:
         """The top-level forms from a character offset on."""
         text = self._source.text
-        if "\0" in text:
-            at = text.index("\0")
-            self._fault("E-READ-011", "the file holds a NUL character: it is not a text file", at, at + 1)
+        nul = text.find("\0")
+        if nul >= 0:
+            self._fault("E-READ-011", "the file holds a NUL character: it is not a text file", nul, nul + 1)
             return
-        at = 1 if text.startswith("\ufeff") else start
-        while at is not None:
+        self._resume = max(start, 1 if text.startswith("\ufeff") else 0)
+        while self._resume is not None:
+            at = self._resume
             self._resume = None
             for match in LEXEME.finditer(text, at):
                 kind = match.lastgroup
@@ -110,7 +116,6 @@ class Reader:
             else:
                 if self._stack:
                     yield self._unclosed()
-            at = self._resume  # type: ignore[assignment]
 
     # One lexeme.
 
@@ -198,7 +203,7 @@ class Reader:
                 self._resume = edge.end()
                 return
         self._fault("E-READ-003", "this #| comment is never closed by |#", start, start + 2)
-        self._resume = len(self._source.text)
+        self._give_up()
 
     def _bad(self, text: str, start: int) -> None:
         if text == '"':
@@ -210,7 +215,7 @@ class Reader:
         else:
             what = "|symbol|" if text == "|" else "symbol"
             self._fault("E-READ-003", f"this {what} is never closed", start, start + 1)
-        self._resume = len(self._source.text)
+        self._give_up()
 
     # The # syntaxes beyond #' and #\.
 
@@ -218,7 +223,7 @@ class Reader:
         number, letter = text[1:-1], text[-1].lower()
         if letter == "(" and not number:
             self._push("#(", start)
-        elif letter in _RADIX and not number or letter == "r" and number:
+        elif (letter in _RADIX and not number) or (letter == "r" and number):
             self._radix(_RADIX.get(letter) or int(number), start, end)
         elif letter == ":" and not number:
             token = self._rest(end)
@@ -281,11 +286,11 @@ class Reader:
             prefix = self._stack.pop()
             self._fault("E-READ-008", f"nothing follows `{prefix.kind}`", prefix.start, prefix.start + 1)
         if not self._stack:
-            note = ()
+            notes: tuple[Note, ...] = ()
             if self._last is not None:
                 a, b = self._source.position(self._last.start), self._source.position(self._last.end - 1)
-                note = (Note(f"the form that began at {a[0]}:{a[1]} ended at {b[0]}:{b[1]}"),)
-            self._report(Diagnostic("E-READ-002", "this ) closes nothing", self._source.span(start, end), notes=note))
+                notes = (Note(f"the form that began at {a[0]}:{a[1]} ended at {b[0]}:{b[1]}"),)
+            self._report(Diagnostic("E-READ-002", "this ) closes nothing", self._source.span(start, end), notes=notes))
             return
         top = self._stack.pop()
         if top.dot is not None and len(top.items) != top.dot + 1:
@@ -325,7 +330,7 @@ class Reader:
                 return
             self._stack.pop()
             if top.kind in ("#+", "#-"):
-                if self._feature(top.items[0]) != (top.kind == "#+"):
+                if has_feature(top.items[0]) != (top.kind == "#+"):
                     return
             elif top.kind.startswith("#="):
                 self._labels[int(top.kind[2:])] = datum
@@ -337,25 +342,18 @@ class Reader:
                 datum = SourceCons(head, inner, self._source, top.start, end, top.start, mark)
                 start = top.start
         self._note_alias(datum)
-        self._done = ReadForm(datum, self._source, start, end, self._damaged, self._read_eval)
-        self._damaged = self._read_eval = False
+        self._done = ReadForm(datum, self._source, start, end, self._first_fault, self._read_eval)
+        self._first_fault = None
+        self._read_eval = False
         self._stray = None
         self._labels.clear()
 
     def _note_alias(self, datum: Any) -> None:
         if isinstance(datum, Cons) and datum.car is symbol("require"):
             words = list(datum)
-            for key, name in zip(words, words[1:], strict=False):
+            for key, name in pairwise(words):
                 if key is keyword("as") and isinstance(name, Symbol):
                     self._aliases.add(name.name)
-
-    def _feature(self, test: Any) -> bool:
-        if isinstance(test, Symbol):
-            return test.name in _FEATURES
-        if isinstance(test, Cons) and isinstance(test.car, Symbol):
-            parts = [self._feature(part) for part in test.cdr] if isinstance(test.cdr, Cons) else []
-            return {"and": all(parts), "or": any(parts), "not": not any(parts)}.get(test.car.name, False)
-        return False
 
     def _inside_backquote(self) -> bool:
         depth = 0
@@ -368,54 +366,49 @@ class Reader:
 
     def _unclosed(self) -> ReadForm:
         """The text ended inside a list: say which, and take up reading at the form that should not be inside."""
-        outer = self._stack[0].start
+        first = self._stack[0]
         lists = [frame for frame in self._stack if frame.kind in ("(", "#(")]
         source = self._source
-        if not lists:
+        if self._torn:
+            self._resume = None
+        elif not lists:
             prefix = self._stack[-1]
             self._fault("E-READ-008", f"nothing follows `{prefix.kind}`", prefix.start, prefix.start + 1)
         elif self._stray is not None:
             stray, inside = self._stray
             line, col = source.position(stray)
             head = REST_OF_TOKEN.match(source.text, stray + 1)
-            note = Note(f"({head[0] if head else ''} at {line}:{col}, in the first column, starts inside it: "
-                        f"a ) is probably missing before line {line}", source.span(stray, stray + 1))  # fmt: skip
-            self._report(Diagnostic("E-READ-001", "this ( is never closed", source.span(inside, inside + 1),
-                                    notes=(note,)))  # fmt: skip
+            text = (
+                f"({head[0] if head else ''} at {line}:{col}, in the first column, starts inside it: "
+                f"a ) is probably missing before line {line}"
+            )
+            note = Note(text, source.span(stray, stray + 1))
+            self._fault("E-READ-001", "this ( is never closed", inside, inside + 1, notes=(note,))
             self._resume = stray
         else:
             start = lists[-1].start
             self._fault("E-READ-001", "this ( is never closed", start, start + 1)
-        top = self._stack[0]
-        datum = self._list(top, self._resume or len(source.text)) if top.kind == "(" else NIL
+        end = len(source.text) if self._resume is None else self._resume
+        datum = self._list(first, end) if first.kind == "(" else NIL
+        form = ReadForm(datum, source, first.start, end, self._first_fault, torn=self._torn)
         self._stack.clear()
-        self._stray = None
-        self._damaged = self._read_eval = False
-        return ReadForm(datum, source, outer, self._resume or len(source.text), damaged=True)
+        self._stray = self._first_fault = None
+        self._read_eval = False
+        return form
 
-    def _fault(self, code: str, message: str, start: int, end: int, help: str | None = None) -> None:
-        self._damaged = True
-        self._report(Diagnostic(code, message, self._source.span(start, end), help=help))
+    def _give_up(self) -> None:
+        """What begins here never ends: nothing behind it can be read."""
+        self._torn = True
+        self._resume = len(self._source.text)
+
+    def _fault(
+        self, code: str, message: str, start: int, end: int, help: str | None = None, notes: tuple[Note, ...] = ()
+    ) -> None:
+        found = Diagnostic(code, message, self._source.span(start, end), help=help, notes=notes)
+        if self._first_fault is None:
+            self._first_fault = found
+        self._report(found)
 
     def _warn(self, code: str, message: str, start: int, end: int, help: str | None = None) -> None:
         place = self._source.span(start, end)
         self._report(Diagnostic(code, message, place, help=help, severity="warning"))
-
-
-def substitute_read_eval(datum: Any, evaluate: Callable[[Any], Any]) -> Any:
-    """`datum` with every `#.form` replaced by the value that `evaluate` gives for the form."""
-    if not isinstance(datum, Cons):
-        return [substitute_read_eval(item, evaluate) for item in datum] if type(datum) is list else datum
-    if datum.car is READ_EVAL:
-        return evaluate(substitute_read_eval(datum.cdr.car, evaluate))
-    cell: Any = datum
-    while isinstance(cell, Cons):
-        cell.car = substitute_read_eval(cell.car, evaluate)
-        if isinstance(cell.cdr, Cons) and cell.cdr.car is READ_EVAL and cell.cdr.cdr.cdr is NIL:
-            cell.cdr = evaluate(substitute_read_eval(cell.cdr.cdr.car, evaluate))
-            break
-        cell = cell.cdr
-    return datum
-
-
-__all__ = ["QUASIQUOTE", "SPLICE", "UNQUOTE", "ReadForm", "Reader", "lisp_list", "read_text"]

@@ -245,6 +245,13 @@ def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
         del handlers[depth:]
 
 
+_OPERATIONS: Final = (
+    Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys, elements,
+    counts, count_reached, define_function, define_variable, declare_variable, variable_bound, progv, enter_handlers,
+    leave_handlers, handler_for, handler_bind, assertion_failed, check_type, define_condition, no_case, no_type,
+    as_function, truth, one, all_values, lisp_list,
+)  # fmt: skip
+
 NAMES: Final[dict[str, Any]] = {
     "NIL": NIL,
     "T": T,
@@ -253,13 +260,6 @@ NAMES: Final[dict[str, Any]] = {
     "function": FunctionType,
     "rt.Exit": Exit,
     "rt.Thrown": Thrown,
-    **{
-        f"rt.{f.__name__}": f
-        for f in (
-            Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys,
-            elements, counts, count_reached, define_function, define_variable, declare_variable, variable_bound, progv, enter_handlers,
-            leave_handlers, handler_for, handler_bind, assertion_failed, check_type, define_condition, no_case, no_type, as_function, truth, one, all_values,
-        )
-    },
-    "rt.lisp_list": lisp_list,
-}  # fmt: skip
+    **{f"rt.{operation.__name__}": operation for operation in _OPERATIONS},
+}
+"""What compiled code finds in every namespace."""

@@ -210,8 +210,10 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
         value_place = parts[1][1]
         if given is not None:
             value_place, source = given.place, given.source
-            value = _as_kind(given.form, default) if given.literal else session.evaluate_form(
-                given.form, module, given.place
+            value = (
+                _as_kind(given.form, default)
+                if given.literal
+                else session.evaluate_form(given.form, module, given.place)
             )
             if type(default) is float and type(value) is int:
                 value = float(value)
@@ -282,4 +284,3 @@ def report_unread(session: Session) -> None:
             session.diagnostics.report(
                 warning("W-KNOB-001", f"nothing reads the knob `{variable.name.name}`", place.span)
             )
-

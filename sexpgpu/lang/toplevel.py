@@ -21,7 +21,8 @@ from sexpgpu.lang.ir import FunctionIR
 from sexpgpu.lang.module import FunctionCell, Module, Upcoming
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.printer import print_form
-from sexpgpu.lang.reader import QUOTE, ReadForm, read_text, substitute_read_eval
+from sexpgpu.lang.reader import QUOTE, ReadForm, read_text
+from sexpgpu.lang.readtime import substitute_read_eval
 from sexpgpu.lang.runtime import Exit, Thrown
 from sexpgpu.lang.selection import Declared, Selection, define_knobs, define_variant, report_unread, select
 
@@ -61,9 +62,7 @@ class FormResult:
         return f"#<values{''.join(' ' + print_form(value) for value in self.values)}>"
 
 
-def evaluate(
-    session: Session, module: Module, source: Source, selection: Selection | None = None
-) -> list[FormResult]:
+def evaluate(session: Session, module: Module, source: Source, selection: Selection | None = None) -> list[FormResult]:
     """Evaluate every form of a source; afterwards what no form has called yet is checked.
 
     Raises when the selection names what the file does not declare: nothing is evaluated then.
@@ -72,12 +71,13 @@ def evaluate(
     _prescan(session, module, forms)
     if selection is not None:
         session.selected = select(selection, _declarations(session, forms, selection))
+    module.torn = next((form.fault for form in forms if form.torn), None)
     results: list[FormResult] = []
     for form in forms:
         place = Place(source, form.start, form.end)
         name = defined_name(form.datum)
-        if form.damaged:
-            _poison(session, module, form.datum, Diagnostic("E-READ-001", "", place.span))
+        if form.fault is not None:
+            _poison(session, module, form.datum, form.fault)
             continue
         try:
             value = _evaluate_one(session, module, form, place)
@@ -123,7 +123,7 @@ def _declarations(session: Session, forms: list[ReadForm], selection: Selection)
     """What the top-level forms declare; where that does not hold the selection, what macros in them write too."""
     declared = session.declared = Declared()
     for form in forms:
-        if not form.damaged:
+        if form.fault is None:
             declared.note(form.datum, Place(form.source, form.start, form.end))
     if declared.lacks(selection):
         _declared_by_macros(session, forms, declared)
@@ -139,9 +139,10 @@ def _declared_by_macros(session: Session, forms: list[ReadForm], declared: Decla
     outer, session.diagnostics = session.diagnostics, Diagnostics()
     try:
         for form in forms:
-            if not form.damaged:
+            if form.fault is None:
+                place = Place(form.source, form.start, form.end)
                 with suppress(SxError):
-                    _expand_declarations(session, module, form.datum, Place(form.source, form.start, form.end), declared)
+                    _expand_declarations(session, module, form.datum, place, declared)
     finally:
         session.diagnostics = outer
         session.deferred.clear()

@@ -71,12 +71,22 @@ def _bindings(an: Analyzer, item: tuple[Any, Place], word: str) -> list[_Binding
 def _shape_slip(an: Analyzer, item: tuple[Any, Place], word: str, scope: Scope) -> None:
     """`(let (x 1) ...)`: the parentheses around the one binding are missing."""
     form, place = item
-    if isinstance(form, Cons) and isinstance(form.car, Symbol) and isinstance(form.cdr, Cons) \
-            and form.cdr.cdr is NIL and isinstance(form.cdr.car, Cons) and scope.variable(form.car) is None:
+    if (
+        isinstance(form, Cons)
+        and isinstance(form.car, Symbol)
+        and isinstance(form.cdr, Cons)
+        and form.cdr.cdr is NIL
+        and isinstance(form.cdr.car, Cons)
+        and scope.variable(form.car) is None
+    ):
         head = form.cdr.car.car
         if isinstance(head, Symbol) and form.cdr.car.cdr is not NIL and an.module.function(head) is not None:
-            raise malformed(place, LET.replace("let", word, 1), f"a binding is (name value), found {show(form.car)}",
-                            f"write ({word} ({show(form)}) ...)")
+            raise malformed(
+                place,
+                LET.replace("let", word, 1),
+                f"a binding is (name value), found {show(form.car)}",
+                f"write ({word} ({show(form)}) ...)",
+            )
 
 
 @special("(let ((name value)...) form...)", 1)
@@ -142,9 +152,7 @@ def let_star(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     return body
 
 
-def dynamic_binding(
-    an: Analyzer, name: Symbol, value: Node, scope: Scope, place: Place
-) -> tuple[list[Any], str, Node]:
+def dynamic_binding(an: Analyzer, name: Symbol, value: Node, scope: Scope, place: Place) -> tuple[list[Any], str, Node]:
     """The binding of a special variable; W-NAME-002 where its name does not show that it is one."""
     inner = scope.inner()
     inner.variables[name] = SPECIAL
@@ -303,4 +311,3 @@ def symbol_macrolet(an: Analyzer, items: Items, scope: Scope, place: Place) -> N
     body = split_body(an, items[1:])
     inner.variables.update((n, SPECIAL) for n in body.specials)
     return an.sequence(body.forms, inner, place)
-

@@ -74,9 +74,7 @@ def _warn_hopeless(an: Analyzer, keys: Any, found: list[Any], place: Place) -> N
 
 def _is_one_of(an: Analyzer, var: LocalVar, keys: list[Any], place: Place) -> Node:
     eql = an.module.base_function("eql")
-    tests: list[Node] = [
-        an.call_builtin(eql, [LocalRef(place, var), Const(place, key)], place) for key in keys
-    ]
+    tests: list[Node] = [an.call_builtin(eql, [LocalRef(place, var), Const(place, key)], place) for key in keys]
     if not tests:
         return Const(place, NIL)
     return tests[0] if len(tests) == 1 else Or(place, tests)

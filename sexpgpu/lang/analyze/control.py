@@ -234,4 +234,3 @@ def the(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
 @special("(declare (declaration name...)...)")
 def declare(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     raise malformed(place, "(let (...) (declare ...) form...)", "a declaration stands at the head of a body only")
-

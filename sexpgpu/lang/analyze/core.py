@@ -108,9 +108,7 @@ class Analyzer:
         nodes = self.each(items, scope)
         return nodes[0] if len(nodes) == 1 else Seq(place, nodes)
 
-    def check_count(
-        self, form: Cons, items: Items, least: int, most: int | None, shape: str, place: Place
-    ) -> None:
+    def check_count(self, form: Cons, items: Items, least: int, most: int | None, shape: str, place: Place) -> None:
         if len(items) < least or (most is not None and len(items) > most):
             extra = f", the first too many is {show(items[most][0])}" if most and len(items) > most else ""
             raise malformed(place, shape, f"`{form.car.name}` does not take {len(items)} operands{extra}")
@@ -280,4 +278,3 @@ class Analyzer:
     def definition_note(self, name: str, span: Any) -> Note:
         """`defined at ...`."""
         return Note(f"`{name}` is defined here", span)
-

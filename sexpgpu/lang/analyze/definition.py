@@ -50,9 +50,7 @@ def defmacro(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     return Const(place, name)
 
 
-def _define(
-    an: Analyzer, kind: str, items: Items, scope: Scope, place: Place, always: bool = True
-) -> Node:
+def _define(an: Analyzer, kind: str, items: Items, scope: Scope, place: Place, always: bool = True) -> Node:
     name = name_of(items[0], f"({kind} name [value] [doc])")
     if name.keyword or name in (NIL, symbol("t")):
         an.forbid_constant(name, items[0][1], "defined")
@@ -127,4 +125,3 @@ def declaim(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
 def load_time_value(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     value: Any = an.session.evaluate_form(items[0][0], an.module, items[0][1])
     return Const(place, value)
-

@@ -51,9 +51,7 @@ def malformed(place: Place, shape: str, found: str, help: str | None = None) -> 
     return error("E-MACRO-001", found, place.span, expected=shape, help=help, notes=trail_notes(place))
 
 
-def fault(
-    place: Place, code: str, message: str, help: str | None = None, notes: tuple[Note, ...] = ()
-) -> SxError:
+def fault(place: Place, code: str, message: str, help: str | None = None, notes: tuple[Note, ...] = ()) -> SxError:
     """An error at a place, with the expansions that led there."""
     return error(code, message, place.span, help=help, notes=(*trail_notes(place), *notes))
 

@@ -123,10 +123,7 @@ def define_condition(an: Analyzer, items: Items, scope: Scope, place: Place) -> 
         parts = items_of(option, where, shape)
         if isinstance(parts[0][0], Symbol) and parts[0][0].name == "report" and len(parts) == 2:
             value = parts[1][0]
-            if isinstance(value, Cons):
-                report = an.analyze(value, scope, parts[1][1])
-            else:
-                report = Const(where, value)
+            report = an.analyze(value, scope, parts[1][1]) if isinstance(value, Cons) else Const(where, value)
     for _, _, readers, _ in slots:
         for reader in readers:
             an.session.declare_function(an.module, reader, place)

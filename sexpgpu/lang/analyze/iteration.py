@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from sexpgpu.lang.analyze.core import Analyzer
 
 DO: Final = "(do ((name [start [step]])...) (end-test result...) [tag | form]...)"
-_WORDS: Final = {
-    name: symbol(name) for name in ("let", "let*", "psetq", "setq", "block", "declare")
-}
+_WORDS: Final = {name: symbol(name) for name in ("let", "let*", "psetq", "setq", "block", "declare")}
 
 
 @special("(do ((name [start [step]])...) (end-test result...) [tag | form]...)", 2)
@@ -76,7 +74,8 @@ def _head(an: Analyzer, items: Items, shape: str) -> tuple[tuple[Symbol, Place],
     form, place = items[0]
     parts = items_of(form, place, shape) if isinstance(form, Cons) else []
     if not 2 <= len(parts) <= 3:
-        raise malformed(place, shape, f"expected {shape[shape.index(' ') + 1 : shape.index(')') + 1]}, found {show(form)}")
+        head = shape[shape.index(" ") + 1 : shape.index(")") + 1]
+        raise malformed(place, shape, f"expected {head}, found {show(form)}")
     name = name_of(parts[0], shape)
     an.forbid_constant(name, parts[0][1], "bound")
     return (name, parts[0][1]), parts[1], parts[2:]
@@ -142,4 +141,3 @@ def dotimes(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
         rest = [(head, where), *items[1:]]
         return Let(place, [(var, value)], _for_each(an, "count", shape, rest, inner, place))
     return _for_each(an, "count", shape, items, scope, place)
-

@@ -95,4 +95,3 @@ def multiple_value_setq(an: Analyzer, items: Items, scope: Scope, place: Place) 
     target: Any = lisp_list([symbol("values"), *names])
     form = lisp_list([symbol("values"), lisp_list([symbol("setf"), target, items[1][0]])])
     return an.analyze(form, scope, place)
-

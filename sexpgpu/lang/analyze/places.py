@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _S: Final = {
     name: symbol(name)
     for name in (
-        "setq", "setf", "let", "let*", "values", "the", "getf", "progn", "prog1", "car", "cdr", "cons", "adjoin", "+", "-",
-        "multiple-value-bind", "lambda", "quote", "declare",
+        "setq", "let", "let*", "values", "the", "getf", "progn", "prog1", "car", "cdr", "cons", "adjoin", "+", "-",
+        "multiple-value-bind", "quote",
     )
 }  # fmt: skip
 
@@ -127,7 +127,8 @@ def _values_access(an: Analyzer, target: Cons, scope: Scope, place: Place) -> Ac
     for part in parts:
         first, *more = part.stores or [Symbol("new")]
         stores.append(first)
-        writers.append(form(_S["let"], lisp_list([form(name, NIL) for name in more]), part.writer) if more else part.writer)
+        cleared = lisp_list([form(name, NIL) for name in more])
+        writers.append(form(_S["let"], cleared, part.writer) if more else part.writer)
     writer = form(_S["progn"], *writers, form(_S["values"], *stores))
     return Access(bindings, stores, writer, form(_S["values"], *[part.reader for part in parts]))
 
@@ -336,4 +337,3 @@ def define_modify_macro(an: Analyzer, items: Items, scope: Scope, place: Place) 
 
     an.session.define_macro(an.module, name, expand, show(items[1][0]), place)
     return Const(place, name)
-

@@ -69,10 +69,7 @@ def _expand(form: Any, depth: int, place: Place) -> Any:
         cell = cell.cdr
     result = _expand(cell, depth, place) if cell is not NIL else NIL
     for splice, piece in reversed(pieces):
-        if splice:
-            result = lisp_list([APPEND, piece, result])
-        else:
-            result = lisp_list([CONS, piece, result])
+        result = lisp_list([APPEND if splice else CONS, piece, result])
     return result
 
 

@@ -14,8 +14,9 @@ from sexpgpu.lang.scope import Scope
 
 def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
     """E-NAME-001, or the failure of the form that should have defined the name."""
-    if name in module.poisoned:
-        return Poisoned(module.poisoned[name])
+    failure = module.poisoned.get(name, module.torn)
+    if failure is not None:
+        return Poisoned(failure)
     later = module.upcoming.get(name)
     if later is not None:
         where = f"`{name.name}` is defined by the {later.head} at {later.span.line}:{later.span.col}"
@@ -35,8 +36,9 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
 
 def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
     """E-NAME-002, or the failure of the form that should have defined the name."""
-    if name in module.poisoned:
-        return Poisoned(module.poisoned[name])
+    failure = module.poisoned.get(name, module.torn)
+    if failure is not None:
+        return Poisoned(failure)
     later = module.upcoming.get(name)
     notes: tuple[Note, ...] = ()
     if later is not None:

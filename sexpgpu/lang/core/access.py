@@ -15,9 +15,7 @@ PUT_PROPERTY: Final = Symbol("put-property")
 REMOVE_PROPERTY: Final = Symbol("remove-property")
 """Uninterned, so that no file can redefine what `setf` and `remf` call."""
 
-properties = Library(
-    "properties", names={"put-property": PUT_PROPERTY, "remove-property": REMOVE_PROPERTY}
-)
+properties = Library("properties", names={"put-property": PUT_PROPERTY, "remove-property": REMOVE_PROPERTY})
 
 
 @properties.builtin("put-property", "(plist indicator value)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.diag import error, warning
+from sexpgpu.diag import SxError, error, warning
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, initialised
@@ -38,16 +38,13 @@ def report_text(condition: Condition) -> str:
     if isinstance(reporter, str):
         return reporter
     if reporter is not None:
-        session = active()
-        text: str = session.capture(lambda stream: as_function(reporter)(condition, stream))
-        return text
+        return active().capture(lambda stream: as_function(reporter)(condition, stream))
     if condition.diagnostic is not None:
         return condition.diagnostic.message
     control = condition.slots.get("format-control")
     if isinstance(control, str):
         given = condition.slots.get("format-arguments", NIL)
-        text = active().formatted(control, *(given if isinstance(given, Cons) else ()))
-        return text
+        return active().formatted(control, *(given if isinstance(given, Cons) else ()))
     slots = ", ".join(f"{name} {show(value)}" for name, value in condition.slots.items())
     return f"{condition.type.name}{': ' if slots else ''}{slots}"
 
@@ -140,10 +137,8 @@ def check_type(value: Any, type_: Any, name: str, text: Any) -> Any:
     if is_type(value, type_):
         return NIL
     wanted = text if isinstance(text, str) else f"of type {print_text(type_)}"
-    condition = Condition(active().condition_types[symbol("type-error")], {"datum": value, "expected-type": type_})
-    condition.diagnostic = error("E-TYPE-001", f"the value of {name} is {show(value)}, which is not {wanted}").diagnostic
-    _run_handlers(condition)
-    raise _fault(condition)
+    fault = error("E-TYPE-001", f"the value of {name} is {show(value)}, which is not {wanted}")
+    return _type_error(value, type_, fault)
 
 
 def define_condition(
@@ -191,7 +186,7 @@ def no_type(value: Any, types: list[Any]) -> Any:
     return _type_error(value, Cons(symbol("or"), lisp_list(types)), fault)
 
 
-def _type_error(value: Any, wanted: Any, fault: Any) -> Any:
+def _type_error(value: Any, wanted: Any, fault: SxError) -> Any:
     slots = {"datum": value, "expected-type": wanted}
     condition = Condition(active().condition_types[symbol("type-error")], slots, fault.diagnostic)
     _run_handlers(condition)

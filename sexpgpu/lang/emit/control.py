@@ -15,7 +15,6 @@ from sexpgpu.lang.ir import (
     ForEach,
     Go,
     Handle,
-    Node,
     Protect,
     ReturnFrom,
     Tagbody,
@@ -114,9 +113,7 @@ def block(em: Emitter, node: Block, dest: Dest) -> None:
     em.frame.body.extend(checks)
 
 
-def _catching_exit(
-    em: Emitter, state: BlockState, dest: Dest, body: list[ast.stmt], loc: Loc
-) -> list[ast.stmt]:
+def _catching_exit(em: Emitter, state: BlockState, dest: Dest, body: list[ast.stmt], loc: Loc) -> list[ast.stmt]:
     token, caught = str(state.token), em.temp("exit")
     mine = code.differs(_attribute(caught, "token", loc), token, loc)
     with em.captured() as handler:
@@ -187,9 +184,7 @@ def tagbody(em: Emitter, node: Tagbody, dest: Dest) -> None:
     em.finish(code.name("NIL", loc), dest, loc)
 
 
-def _tag_loop(
-    em: Emitter, node: Tagbody, state: TagState, segments: list[list[ast.stmt]], loc: Loc
-) -> None:
+def _tag_loop(em: Emitter, node: Tagbody, state: TagState, segments: list[list[ast.stmt]], loc: Loc) -> None:
     turn: list[ast.stmt] = []
     for index, body in enumerate(segments):
         if body and index < len(segments) - 1:
@@ -350,5 +345,3 @@ def within(em: Emitter, node: Within, dest: Dest) -> None:
     with em.nested() as body:
         em.statement(node.body, dest)
     em.add(code.within(context, body, loc))
-
-

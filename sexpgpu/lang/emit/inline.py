@@ -53,9 +53,7 @@ class _Operands:
         else:
             self.test = code.both(checks, loc)
         self.left, self.right = names
-        plain = [
-            name if arg.single else em.runtime("one", [name], loc) for name, arg in zip(names, args, strict=True)
-        ]
+        plain = [name if arg.single else em.runtime("one", [name], loc) for name, arg in zip(names, args, strict=True)]
         function = em.module.named(f"b:{node.builtin.name}", node.builtin.function)
         self.slow = code.call(code.name(function, loc), plain[: len(node.args)], loc)
 

@@ -1,0 +1,39 @@
+"""What the reader decides by evaluating: feature expressions (`#+`) and `#.form`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
+
+READ_EVAL: Final = symbol("read-eval")
+"""The head of the form that stands for `#.form` until its file is evaluated up to it."""
+
+_FEATURES: Final = frozenset({"sexpgpu", "common-lisp"})
+
+
+def has_feature(test: Any) -> bool:
+    """Whether a feature expression holds: a name, or `(and ...)`, `(or ...)`, `(not ...)` of such."""
+    if isinstance(test, Symbol):
+        return test.name in _FEATURES
+    if isinstance(test, Cons) and isinstance(test.car, Symbol):
+        parts = [has_feature(part) for part in test.cdr] if isinstance(test.cdr, Cons) else []
+        return {"and": all(parts), "or": any(parts), "not": not any(parts)}.get(test.car.name, False)
+    return False
+
+
+def substitute_read_eval(datum: Any, evaluate: Callable[[Any], Any]) -> Any:
+    """`datum` with every `#.form` replaced by the value that `evaluate` gives for the form."""
+    if not isinstance(datum, Cons):
+        return [substitute_read_eval(item, evaluate) for item in datum] if type(datum) is list else datum
+    if datum.car is READ_EVAL:
+        return evaluate(substitute_read_eval(datum.cdr.car, evaluate))
+    cell: Any = datum
+    while isinstance(cell, Cons):
+        cell.car = substitute_read_eval(cell.car, evaluate)
+        if isinstance(cell.cdr, Cons) and cell.cdr.car is READ_EVAL and cell.cdr.cdr.cdr is NIL:
+            cell.cdr = evaluate(substitute_read_eval(cell.cdr.cdr.car, evaluate))
+            break
+        cell = cell.cdr
+    return datum
