@@ -80,7 +80,7 @@ BUILT_IN_TYPES: dict[str, ConditionType] = _built_in_types()
 class Condition:
     """What a handler receives: its type, its slots, and the diagnostic when an error of ours became one."""
 
-    __slots__ = ("diagnostic", "slots", "type")
+    __slots__ = ("diagnostic", "seen_by", "slots", "type")
 
     def __init__(
         self, type_: ConditionType, slots: dict[str, Any] | None = None, diagnostic: Diagnostic | None = None
@@ -88,6 +88,7 @@ class Condition:
         self.type = type_
         self.slots = slots or {}
         self.diagnostic = diagnostic
+        self.seen_by: list[Any] = []  # the handler-bind entries whose handlers were run on it
 
 
 class Signalled(SxError):

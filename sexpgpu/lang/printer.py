@@ -31,7 +31,8 @@ CHARACTER_NAMES: Final[dict[int, str]] = {
     27: "Escape",
     127: "Rubout",
 }
-_PREFIXES: Final = {"quote": "'", "function": "#'"}
+_PREFIXES: Final = {"quote": "'", "function": "#'", "quasiquote": "`"}
+_COMMAS: Final = {"unquote": ",", "unquote-splicing": ",@"}
 
 
 class _Full(Exception):
@@ -41,12 +42,13 @@ class _Full(Exception):
 class _Sink:
     """Collects pieces of text up to a length."""
 
-    __slots__ = ("base", "depth", "parts", "radix", "room")
+    __slots__ = ("backquotes", "base", "depth", "parts", "radix", "room")
 
     def __init__(self, room: int, base: int = 10, radix: bool = False) -> None:
         self.parts: list[str] = []
         self.room = room
         self.depth = 0
+        self.backquotes = 0
         self.base = base
         self.radix = radix
 
@@ -125,14 +127,14 @@ def _write(value: Any, escape: bool, sink: _Sink) -> None:
 
 
 def _write_list(value: Cons, escape: bool, sink: _Sink) -> None:
-    head, tail = value.car, value.cdr
-    if type(head) is Symbol and head.name in _PREFIXES and isinstance(tail, Cons) and tail.cdr is NIL:
-        sink.put(_PREFIXES[head.name])
-        _write(tail.car, escape, sink)
+    if _is_pair_of(value) and _write_prefixed(value, escape, sink):
         return
     sink.put("(")
-    _write(head, escape, sink)
+    _write(value.car, escape, sink)
+    tail = value.cdr
     while isinstance(tail, Cons):
+        if sink.backquotes and _is_pair_of(tail) and tail.car.name == "unquote":
+            break
         sink.put(" ")
         _write(tail.car, escape, sink)
         tail = tail.cdr
@@ -140,6 +142,27 @@ def _write_list(value: Cons, escape: bool, sink: _Sink) -> None:
         sink.put(" . ")
         _write(tail, escape, sink)
     sink.put(")")
+
+
+def _is_pair_of(value: Cons) -> bool:
+    """Whether a list is a symbol and one more element, as prefixes read."""
+    return type(value.car) is Symbol and isinstance(value.cdr, Cons) and value.cdr.cdr is NIL
+
+
+def _write_prefixed(value: Cons, escape: bool, sink: _Sink) -> bool:
+    """Write a list of two as the prefix that reads as it; a comma only where a backquote stands around it."""
+    head = value.car
+    prefix = _PREFIXES.get(head.name)
+    if prefix is None:
+        prefix = _COMMAS.get(head.name) if sink.backquotes else None
+        if prefix is None:
+            return False
+    change = 1 if head.name == "quasiquote" else -1 if head.name in _COMMAS else 0
+    sink.backquotes += change
+    sink.put(prefix)
+    _write(value.cdr.car, escape, sink)
+    sink.backquotes -= change
+    return True
 
 
 def _write_items(items: list[Any], escape: bool, sink: _Sink) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sexpgpu.diag import error
 from sexpgpu.lang.active import active
-from sexpgpu.lang.forms import NIL, T
+from sexpgpu.lang.forms import NIL, T, symbol
 
 LONGEST: Final = 50_000_000
 
@@ -42,12 +42,20 @@ class TextOutput:
         return text
 
 
+_STANDARD_OUTPUT: Final = symbol("*standard-output*")
+
+
 def destination(stream: Any, name: str) -> TextOutput:
-    """The buffer that a printing function's stream argument means: nil and t are the session's output."""
+    """The buffer that a printing function's stream argument means: nil and t are `*standard-output*`.
+
+    Where that is not bound to a stream, it is the session's output.
+    """
     if isinstance(stream, TextOutput):
         return stream
     if stream is NIL or stream is T:
-        return active().output
+        session = active()
+        bound = session.special(_STANDARD_OUTPUT).ref
+        return bound[0] if bound and isinstance(bound[0], TextOutput) else session.output
     from sexpgpu.lang.printer import brief
 
     raise error("E-TYPE-001", f"{name} needs a stream, got {brief(stream)}")

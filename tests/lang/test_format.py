@@ -95,5 +95,9 @@ def test_the_session_collects_output(form: str, text: str) -> None:
     assert written(form) == text
 
 
+def test_standard_output_can_be_bound() -> None:
+    assert shown('(with-output-to-string (*standard-output*) (princ 1) (format t "~a" 2))') == '"12"'
+
+
 def test_output_into_a_string() -> None:
     assert shown('(with-output-to-string (s) (format s "~a" 1) (princ "b" s))') == '"1b"'

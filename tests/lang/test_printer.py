@@ -69,6 +69,11 @@ def test_forms(value: Any, text: str) -> None:
     assert print_form(value) == text
 
 
+@pytest.mark.parametrize("text", ["`(a ,b ,@c . ,d)", "`(a `(b ,(c ,d)))", "(unquote x)", "'(unquote x)", "`#(,x)"])
+def test_backquotes(text: str) -> None:
+    assert print_form(read_one(text)) == text
+
+
 def test_text_has_no_escapes() -> None:
     assert print_text(lisp_list(["a", character("b"), symbol("C")])) == "(a b C)"
 

@@ -60,7 +60,11 @@ def make_array(
         _contents(initial_contents, dims, 0, items)
     if textual and len(dims) == 1:
         if fill_pointer is not NIL or adjustable is not NIL:
-            raise immutable("make-array of characters with a fill pointer")
+            raise error(
+                "E-TYPE-003",
+                "make-array: strings cannot be changed, so there are none with a fill pointer",
+                help="collect the text with (with-output-to-string (out) ...)",
+            )
         return join("make-array", items)
     if fill_pointer is not NIL and len(dims) != 1:
         raise error("E-VALUE-006", "make-array: only a vector of one dimension has a fill pointer")

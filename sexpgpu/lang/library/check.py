@@ -5,9 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Final
 
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import Diagnostic, SxError, error
+from sexpgpu.lang.conditions import TypeFault
 from sexpgpu.lang.foreign import Foreign
-from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol
+from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol, symbol
 from sexpgpu.lang.printer import brief
 
 REALS: Final = frozenset({int, float, Fraction})
@@ -40,11 +41,35 @@ def describe(value: Any) -> str:
     return f"{kind} {brief(value)}" if kind else brief(value)
 
 
+# What `type-error-expected-type` gives for a noun; others are of no one type.
+_TYPES: Final = {
+    "a list": "list",
+    "a proper list": "list",
+    "a cons": "cons",
+    "a number": "number",
+    "a real number": "real",
+    "a rational number": "rational",
+    "a float": "float",
+    "an integer": "integer",
+    "an integer of at least 0": "unsigned-byte",
+    "a string": "string",
+    "a symbol": "symbol",
+    "a character": "character",
+    "a hash table": "hash-table",
+    "an array": "array",
+    "a simple vector": "simple-vector",
+    "a list, a vector or a string": "sequence",
+}
+
+
 def wrong_type(name: str, position: int, value: Any, needs: str) -> SxError:
     """The error of an argument of the wrong type; `needs` is a noun. Position 0: the only argument."""
     if position == 0:
-        return error("E-TYPE-001", f"{name} needs {needs}, got {brief(value)}", actual=describe(value))
-    return error("E-TYPE-001", f"{name}: argument {position} is {describe(value)}, not {needs}")
+        message, actual = f"{name} needs {needs}, got {brief(value)}", describe(value)
+    else:
+        message, actual = f"{name}: argument {position} is {describe(value)}, not {needs}", None
+    expected = symbol(_TYPES.get(needs, "t"))
+    return TypeFault(Diagnostic("E-TYPE-001", message, actual=actual), value, expected)
 
 
 def refused(name: str, args: tuple[Any, ...], needs: str = "a number") -> SxError:

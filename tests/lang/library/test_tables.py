@@ -76,5 +76,20 @@ def test_faults_say_what_is_wrong(form: str, code: str, words: str) -> None:
     assert (found.code, words in found.message) == (code, True), found.message
 
 
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("(handler-case (car 5) (type-error (c) (list (type-error-datum c) (type-error-expected-type c))))",
+         "(5 list)"),
+        ("(handler-case (elt #(1) 1) (type-error () :index))", ":index"),
+        ('(handler-case (parse-integer "x") (parse-error () :parse))', ":parse"),
+        ("(handler-case (/ 1 0) (division-by-zero () :zero))", ":zero"),
+        ("(handler-case (exp 1000) (floating-point-overflow () :overflow))", ":overflow"),
+    ],
+)  # fmt: skip
+def test_handlers_see_the_standard_conditions(form: str, value: str) -> None:
+    assert shown(form) == value
+
+
 def test_a_misspelt_type_is_corrected() -> None:
     assert fault("(typep 1 'integr)").help == "did you mean integer?"
