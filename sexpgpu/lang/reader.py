@@ -13,16 +13,16 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from sexpgpu.diag import Diagnostic, Note, nearest
-from sexpgpu.lang.forms import NIL, Char, Cons, Source, SourceCons, Symbol, character, keyword, symbol
+from sexpgpu.diag import Diagnostic, Note
+from sexpgpu.lang.forms import NIL, Cons, Source, SourceCons, Symbol, keyword, symbol
 from sexpgpu.lang.readtime import READ_EVAL, has_feature
 from sexpgpu.lang.tokens import (
-    CHARACTER_NAMES,
     COMMENT_EDGE,
     LEXEME,
     REST_OF_TOKEN,
     BadToken,
     looks_like_number,
+    parse_character,
     parse_number,
     parse_token,
 )
@@ -111,11 +111,15 @@ class Reader:
                 if self._done is not None:
                     yield self._done
                     self._last, self._done = self._done, None
-                if self._resume is not None:
+                if self._interrupted():
                     break
             else:
                 if self._stack:
                     yield self._unclosed()
+
+    def _interrupted(self) -> bool:
+        """Whether the last lexeme moved the place to read on from."""
+        return self._resume is not None
 
     # One lexeme.
 
@@ -180,20 +184,11 @@ class Reader:
         self._add(body, start, end)
 
     def _character(self, text: str, start: int, end: int) -> None:
-        name = text[2:]
-        value: Char
-        if len(name) == 1:
-            value = character(name)
-        elif name.lower() in CHARACTER_NAMES:
-            value = character(CHARACTER_NAMES[name.lower()])
-        elif re.fullmatch(r"[uU]\+?[0-9a-fA-F]{2,6}", name) and int(name.lstrip("uU+"), 16) <= 0x10FFFF:
-            value = character(int(name.lstrip("uU+"), 16))
-        else:
-            near = nearest(name.lower(), CHARACTER_NAMES)
-            self._fault("E-READ-007", f"there is no character named {name}", start, end,
-                        f"did you mean #\\{near.capitalize()}?" if near else None)  # fmt: skip
-            value = character(32)
-        self._add(value, start, end)
+        try:
+            self._add(parse_character(text[2:]), start, end)
+        except BadToken as bad:
+            self._fault(bad.code, bad.message, start, end, bad.help)
+            self._add(NIL, start, end)
 
     def _skip_comment(self, start: int) -> None:
         depth = 0

@@ -11,6 +11,7 @@ from sexpgpu.diag import SxError, error
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import keyword_arguments, python_name, show
 from sexpgpu.lang.conditions import CallFault, Condition
+from sexpgpu.lang.core.handlers import is_condition
 from sexpgpu.lang.core.signalling import assertion_failed, check_type, define_condition, no_case, no_type
 from sexpgpu.lang.faults import condition_from
 from sexpgpu.lang.foreign import Foreign, truth
@@ -216,9 +217,8 @@ def leave_handlers(entry: list[Any]) -> None:
 def handler_for(fault: Exception, specifiers: list[Any]) -> tuple[Condition, int]:
     """The condition that `fault` is and the first clause that takes it; raises it again when none does."""
     condition = condition_from(fault)
-    session = active()
     for index, specifier in enumerate(specifiers):
-        if session.is_condition(condition, specifier):
+        if is_condition(condition, specifier):
             return condition, index
     raise fault
 
@@ -226,9 +226,8 @@ def handler_for(fault: Exception, specifiers: list[Any]) -> tuple[Condition, int
 @contextmanager
 def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
     """Run handlers while a condition is signalled; for errors of builtins, when they pass through here."""
-    session = active()
     entry = list(zip(specifiers, functions, strict=True))
-    handlers = session.handlers
+    handlers = active().handlers
     depth = len(handlers)
     handlers.append(("bind", entry))
     try:
@@ -236,9 +235,9 @@ def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
     except Exception as fault:
         del handlers[depth:]
         condition = condition_from(fault)
-        if not session.was_signalled(condition, entry):
+        if not any(seen is entry for seen in condition.seen_by):
             for specifier, function in entry:
-                if session.is_condition(condition, specifier):
+                if is_condition(condition, specifier):
                     as_function(function)(condition)
         raise
     finally:
@@ -246,7 +245,8 @@ def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
 
 
 _OPERATIONS: Final = (
-    Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys, elements,
+    Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys,
+    elements,
     counts, count_reached, define_function, define_variable, declare_variable, variable_bound, progv, enter_handlers,
     leave_handlers, handler_for, handler_bind, assertion_failed, check_type, define_condition, no_case, no_type,
     as_function, truth, one, all_values, lisp_list,

@@ -19,14 +19,13 @@ from sexpgpu.lang.compiler import Deferred, bare_scope, compile_function, furnis
 from sexpgpu.lang.conditions import BUILT_IN_TYPES, Condition, ConditionType, Poisoned
 from sexpgpu.lang.core import standard_core
 from sexpgpu.lang.faults import converted, current_span, located
-from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, T, setf_name, symbol
+from sexpgpu.lang.forms import NIL, Source, Symbol, T, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.ir import FunctionIR
 from sexpgpu.lang.limits import Limits, Steps, run_deep
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, VariableKind
 from sexpgpu.lang.modules import Modules
 from sexpgpu.lang.place import Place, trail_notes
-from sexpgpu.lang.reader import Reader
 from sexpgpu.lang.selection import Declared, Selected, Selection
 from sexpgpu.lang.streams import TextOutput
 from sexpgpu.lang.toplevel import FormResult
@@ -55,7 +54,6 @@ class Session:
         self.failures: set[str] = set()
         self.used: set[int] = set()
         self.deferred: dict[int, Deferred] = {}
-        self._signalled: list[tuple[Condition, list[Any]]] = []
         self._number = 0
         self._unread: set[int] = set()
         self._steps = Steps(self.limits.steps)
@@ -256,20 +254,6 @@ class Session:
         place = Place(Source("<form>", ""), 0, 0)
         return analyzer.macroexpand(form, scope, place, once)
 
-    def read_one(self, text: str, start: int) -> tuple[Any, int] | None:
-        """The first form of a text from `start` on, and the index behind it; its first error is raised."""
-        found: list[Diagnostic] = []
-        reader = Reader(Source("<string>", text), found.append, self.module.aliases)
-        form = next(iter(reader.forms(start)), None)
-        for diagnostic in found:
-            if diagnostic.severity == "error":
-                raise SxError(evolve(diagnostic, span=None, notes=()))
-        if form is None:
-            return None
-        # An atom is ended by the character behind it, which is read with it.
-        ended = not isinstance(form.datum, Cons | str | list) and text[form.end : form.end + 1].isspace()
-        return form.datum, form.end + ended
-
     def next_number(self) -> int:
         """A counter for generated names."""
         self._number += 1
@@ -285,42 +269,6 @@ class Session:
     def type_expander(self, name: Symbol) -> Callable[..., Any] | None:
         """The expander of a type defined by deftype."""
         return self.type_expanders.get(name)
-
-    def formatted(self, control: str, *args: Any) -> str:
-        """`(format nil control ...)`."""
-        text: str = self.function_named(symbol("format"))(NIL, control, *args)
-        return text
-
-    def capture(self, write: Callable[[TextOutput], Any]) -> str:
-        """What `write` prints to the stream it is given."""
-        stream = TextOutput()
-        write(stream)
-        return stream.text()
-
-    # Conditions.
-
-    def is_condition(self, condition: Condition, specifier: Any) -> bool:
-        """Whether a condition is of the type a handler names."""
-        if isinstance(specifier, Symbol):
-            if specifier is T:
-                return True
-            if specifier not in self.condition_types:
-                raise error("E-TYPE-001", f"`{show(specifier)}` is not a condition type")
-            return condition.type.is_a(specifier.name)
-        if isinstance(specifier, Cons):
-            parts = list(specifier.cdr) if isinstance(specifier.cdr, Cons) else []
-            answers = [self.is_condition(condition, part) for part in parts]
-            word = specifier.car.name if isinstance(specifier.car, Symbol) else ""
-            return {"or": any(answers), "and": all(answers), "not": not any(answers)}.get(word, False)
-        return False
-
-    def mark_signalled(self, condition: Condition, entry: list[Any]) -> None:
-        """The handlers of a handler-bind have seen a condition when it was signalled."""
-        self._signalled.append((condition, entry))
-        del self._signalled[:-64]
-
-    def was_signalled(self, condition: Condition, entry: list[Any]) -> bool:
-        return any(c is condition and e is entry for c, e in self._signalled)
 
     # Definitions.
 

@@ -7,7 +7,8 @@ import unicodedata
 from fractions import Fraction
 from typing import Any, Final
 
-from sexpgpu.lang.forms import Symbol, keyword, symbol
+from sexpgpu.diag import nearest
+from sexpgpu.lang.forms import Char, Symbol, character, keyword, symbol
 
 _PLAIN = r"""[^\s()"';`,|\\\[\]{}]"""
 _PIECE = rf"""(?:{_PLAIN}|\\.|\|[^|\\]*(?:\\.[^|\\]*)*\|)"""
@@ -33,6 +34,7 @@ _INTEGER = re.compile(r"[+-]?\d+\.?")
 _RATIO = re.compile(r"([+-]?\d+)/(\d+)")
 _FLOAT = re.compile(r"([+-]?(?:\d*\.\d+|\d+(?:\.\d*)?(?=[esfdl])))(?:[esfdl]([+-]?\d+))?")
 _FAILED_NUMBER = re.compile(r"[+-]?(?:0x[\da-f]+|\.?\d[\d_,./]*(?:[esfdl][+-]?\d*)?)")
+_CODE = re.compile(r"u\+?([0-9a-f]{2,6})")
 _PIECES = re.compile(r"\\(.)|\|((?:[^|\\]|\\.)*)\||([^|\\]+)", re.DOTALL)
 
 CHARACTER_NAMES: Final[dict[str, int]] = {
@@ -138,6 +140,21 @@ def _escaped(text: str) -> Symbol:
         else:
             name += plain.lower()
     return keyword(name) if key else symbol(name)
+
+
+def parse_character(name: str) -> Char:
+    """The character of what follows `#\\`: itself, a name, or u and its code in hexadecimal."""
+    if len(name) == 1:
+        return character(name)
+    folded = name.lower()
+    if folded in CHARACTER_NAMES:
+        return character(CHARACTER_NAMES[folded])
+    code = _CODE.fullmatch(folded)
+    if code is not None and int(code[1], 16) <= 0x10FFFF:
+        return character(int(code[1], 16))
+    near = nearest(folded, CHARACTER_NAMES)
+    help = f"did you mean #\\{near.capitalize()}?" if near else None
+    raise BadToken("E-READ-007", f"there is no character named {name}", help)
 
 
 def reads_back(name: str) -> bool:

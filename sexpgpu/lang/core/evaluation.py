@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.diag import error
+from attrs import evolve
+
+from sexpgpu.diag import Diagnostic, SxError, error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.forms import MV, NIL, boolean, values
+from sexpgpu.lang.forms import MV, NIL, Cons, Source, boolean, values
 from sexpgpu.lang.functions import info_of_function
+from sexpgpu.lang.reader import Reader
 
 library = Library("evaluation")
 
@@ -45,12 +48,27 @@ def read_from_string(
     if not isinstance(string, str):
         raise error("E-TYPE-001", f"read-from-string needs a string, got {show(string)}")
     text = string if end is NIL else string[:end]
-    found = active().read_one(text, start)
+    found = _read_one(text, start)
     if found is None:
         if eof_error is NIL:
             return MV((eof_value, len(text)))
         raise error("E-READ-008", "read-from-string: there is no form in the string")
     return MV(found)
+
+
+def _read_one(text: str, start: int) -> tuple[Any, int] | None:
+    """The first form of a text from `start` on, and the index behind it; its first error is raised."""
+    found: list[Diagnostic] = []
+    reader = Reader(Source("<string>", text), found.append, active().module.aliases)
+    form = next(iter(reader.forms(start)), None)
+    for diagnostic in found:
+        if diagnostic.severity == "error":
+            raise SxError(evolve(diagnostic, span=None, notes=()))
+    if form is None:
+        return None
+    # An atom is ended by the character behind it, which is read with it.
+    ended = not isinstance(form.datum, Cons | str | list) and text[form.end : form.end + 1].isspace()
+    return form.datum, form.end + ended
 
 
 @library.builtin("proclaim", "(declaration)")

@@ -8,10 +8,12 @@ from sexpgpu.diag import SxError, error, warning
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, initialised
+from sexpgpu.lang.core.handlers import is_condition
 from sexpgpu.lang.faults import current_span
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
 from sexpgpu.lang.library.typespec import is_type
 from sexpgpu.lang.printer import print_text
+from sexpgpu.lang.streams import TextOutput
 
 library = Library("conditions")
 
@@ -38,30 +40,37 @@ def report_text(condition: Condition) -> str:
     if isinstance(reporter, str):
         return reporter
     if reporter is not None:
-        return active().capture(lambda stream: as_function(reporter)(condition, stream))
+        stream = TextOutput()
+        as_function(reporter)(condition, stream)
+        return stream.text()
     if condition.diagnostic is not None:
         return condition.diagnostic.message
     control = condition.slots.get("format-control")
     if isinstance(control, str):
         given = condition.slots.get("format-arguments", NIL)
-        return active().formatted(control, *(given if isinstance(given, Cons) else ()))
+        return _formatted(control, *(given if isinstance(given, Cons) else ()))
     slots = ", ".join(f"{name} {show(value)}" for name, value in condition.slots.items())
     return f"{condition.type.name}{': ' if slots else ''}{slots}"
 
 
+def _formatted(control: str, *args: Any) -> str:
+    """`(format nil control ...)`."""
+    text: str = active().function_named(symbol("format"))(NIL, control, *args)
+    return text
+
+
 def _run_handlers(condition: Condition) -> None:
     """Call the handler-bind handlers, innermost first; a handler-case that takes it ends the signalling."""
-    session = active()
-    handlers = session.handlers
+    handlers = active().handlers
     for index in range(len(handlers) - 1, -1, -1):
         kind, entry = handlers[index]
         if kind == "case":
-            if any(session.is_condition(condition, specifier) for specifier in entry):
+            if any(is_condition(condition, specifier) for specifier in entry):
                 raise _fault(condition)
             continue
-        session.mark_signalled(condition, entry)
+        condition.seen_by.append(entry)
         for specifier, function in entry:
-            if session.is_condition(condition, specifier):
+            if is_condition(condition, specifier):
                 rest, handlers[index:] = handlers[index:], []
                 try:
                     as_function(function)(condition)

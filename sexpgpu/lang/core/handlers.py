@@ -1,0 +1,27 @@
+"""Which handler takes a condition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sexpgpu.diag import error
+from sexpgpu.lang.active import active
+from sexpgpu.lang.builtin import show
+from sexpgpu.lang.conditions import Condition
+from sexpgpu.lang.forms import Cons, Symbol, T
+
+
+def is_condition(condition: Condition, specifier: Any) -> bool:
+    """Whether a condition is of the type a handler names."""
+    if isinstance(specifier, Symbol):
+        if specifier is T:
+            return True
+        if specifier not in active().condition_types:
+            raise error("E-TYPE-001", f"`{show(specifier)}` is not a condition type")
+        return condition.type.is_a(specifier.name)
+    if isinstance(specifier, Cons):
+        parts = list(specifier.cdr) if isinstance(specifier.cdr, Cons) else []
+        answers = [is_condition(condition, part) for part in parts]
+        word = specifier.car.name if isinstance(specifier.car, Symbol) else ""
+        return {"or": any(answers), "and": all(answers), "not": not any(answers)}.get(word, False)
+    return False
