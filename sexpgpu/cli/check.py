@@ -56,8 +56,9 @@ def command(
         report.print_diagnostics(done.diagnostics, done.session.sources)
         if experiment is not None and code == 0:
             elements = sum(p.type.size for p in experiment.parameters)
+            many = "s" * (len(experiment.parameters) != 1)
             click.echo(
-                f"{file}: ok, {len(experiment.parameters)} parameters, {elements:,} elements, "
+                f"{file}: ok, {len(experiment.parameters)} parameter{many}, {elements:,} elements, "
                 f"{len(experiment.graphs)} graphs"
             )
         return code

@@ -48,8 +48,13 @@ def _environment(as_json: bool) -> int:
         report.print_json({"verb": "doctor", "environment": rows, "unknown": strange})
     else:
         for row in rows:
-            click.echo(f"{row['name']:18} {row['value']!s:10} {row['source']:12} {row['help']}")
+            click.echo(f"{row['name']:18} {_shown(row['value']):10} {row['source']:12} {row['help']}")
         for item in strange:
             hint = f"; did you mean {item['meant']}?" if item["meant"] else ""
             click.echo(f"{item['name']:18} is read by nothing{hint}")
     return 0
+
+
+def _shown(value: object) -> str:
+    """A value as the environment would have it."""
+    return "-" if value is None else str(int(value)) if isinstance(value, bool) else str(value)

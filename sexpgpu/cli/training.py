@@ -91,5 +91,10 @@ def _document(file: Path, result: RunResult, sources: Any) -> dict[str, Any]:
 
 def _summary(result: RunResult) -> str:
     state = "finished" if result.code == 0 else "stopped"
-    metrics = "".join(f"  {name} {value:.4f}" for name, value in sorted(result.metrics.items()) if "/" in name)
+    metrics = "".join(f"  {name} {_short(value)}" for name, value in sorted(result.metrics.items()) if "/" in name)
     return f"{result.directory}: {state} at step {result.step} of {result.steps}{metrics}"
+
+
+def _short(value: float) -> str:
+    """Four decimals, or four figures of what these would show as nothing: a learning rate, often."""
+    return f"{value:.4f}" if value == 0 or abs(value) >= 1e-2 else f"{value:.4g}"

@@ -82,12 +82,15 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
             trace_init(tracer, buffer)
     evaluations = []
     for evaluation in declared.evaluations:
+        if evaluation.evaluate is None and contract.evaluate is None:
+            continue
         with _reporting(session, report, evaluation.span):
             trace_evaluation(tracer, contract, evaluation, evaluation.loader.batch)
             evaluations.append(_evaluation_record(evaluation, declared))
     groups: list[AssignedGroup] = []
     with _reporting(session, report, session.span_of("optimizer")):
-        groups = assign_groups(contract.optimizer, trained, report)
+        if contract.optimizer is not None:
+            groups = assign_groups(contract.optimizer, trained, report)
     for group in groups:
         with _reporting(session, report, group.optimizer.span):
             _trace_group(traced, group)

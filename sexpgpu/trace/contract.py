@@ -17,7 +17,7 @@ from sexpgpu.trace.optimizers import Optimizer, OptimizerGroups
 
 @frozen
 class Contract:
-    """What the contract names hold. `evaluate` is there where an evaluation needs it."""
+    """What the contract names hold; `evaluate` and `optimizer` are None where they are not needed or failed."""
 
     train_loader: LoaderValue
     prepare: Callable[..., Any]
@@ -25,7 +25,7 @@ class Contract:
     model: Model
     objective: Callable[..., Any]
     evaluate: Callable[..., Any] | None
-    optimizer: Optimizer | OptimizerGroups
+    optimizer: Optimizer | OptimizerGroups | None
 
 
 _FORMS = {
@@ -52,31 +52,29 @@ _FORMS = {
 
 
 def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) -> Contract | None:
-    """The contract of the file just evaluated; None after reporting what is missing or of the wrong kind.
+    """The contract of the file just evaluated, after reporting what is missing or of the wrong kind.
 
-    A name whose definition failed is missing silently: its own error has been reported.
+    None when the train graph cannot be traced without it. A name whose definition failed is missing silently: its own
+    error has been reported.
     """
     values: dict[str, Any] = {}
-    complete = True
     kinds = {"train-loader": LoaderValue, "model": Model, "optimizer": Optimizer | OptimizerGroups}
     for name in ("train-loader", "prepare", "model", "objective", "optimizer"):
         found = session.variable(name) if name in kinds else session.function(name)
         wrong = found is not None and name in kinds and not isinstance(found, kinds[name])
         if (found is None or wrong) and not session.poisoned(name):
             diagnostics.report(_missing(session, name, found))
-        complete = complete and found is not None and not wrong
-        values[name] = found
+        values[name] = None if wrong else found
     evaluate = session.function("evaluate")
     if evaluate is None and not session.poisoned("evaluate"):
         without = [e for e in declared.evaluations if e.evaluate is None]
         if without:
             diagnostics.report(_missing(session, "evaluate", None).at(without[0].span))
-            complete = False
     if declared.run is None:
         if not session.failed("defrun"):
             diagnostics.report(_missing(session, "defrun", None))
-        complete = False
-    if not complete:
+        return None
+    if any(values[name] is None for name in ("train-loader", "prepare", "model", "objective")):
         return None
     prepare = values["prepare"]
     return Contract(

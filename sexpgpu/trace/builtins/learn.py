@@ -8,7 +8,8 @@ from typing import Any
 from sexpgpu.diag import error
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, python_name, show
-from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
+from sexpgpu.lang.conditions import CallFault
+from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, one
 from sexpgpu.lang.session import current_span
 from sexpgpu.tensortype import DTYPES, DType
 from sexpgpu.trace.arguments import dtype as dtype_argument
@@ -183,8 +184,13 @@ def set_buffer(target: Any, value: Any) -> Any:
 
 @library.builtin("%optimizer", "(name again arguments parts)")
 def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer:
-    """What calling a `defoptimizer` gives: `parts` is its states, its update and its view."""
-    states, update, view = items("defoptimizer", parts, "the parts")
+    """What calling a `defoptimizer` gives: `parts` of the arguments is its states, its update and its view."""
+    try:
+        found = one(as_function(parts)(*items("defoptimizer", arguments, "the arguments")))
+    except CallFault as fault:
+        # Arguments that do not fit are the caller's fault, two frames up: start the traceback anew.
+        raise CallFault(fault.diagnostic) from None
+    states, update, view = items("defoptimizer", found, "the parts")
     declared = []
     for state in items("defoptimizer", states, "the states"):
         label, *options = items("defstate", state, "a state")
