@@ -32,7 +32,7 @@ def train(
     """Compile `file` and train it; the exit code."""
     knobs.limit_threads()
     from sexpgpu.dialects.context import open_context
-    from sexpgpu.driver.compile import compile_in
+    from sexpgpu.driver.compile import compile_in, sources_of
     from sexpgpu.driver.engine import InterpreterEngine
     from sexpgpu.lang.limits import run_deep
     from sexpgpu.runtime.run import RunOptions, run
@@ -57,6 +57,7 @@ def train(
             allow_changed=allow_changed,
             init=init,
             quiet=quiet or as_json,
+            sources=sources_of(done.session, file),
             report=show,
             stream=sys.stderr,
         )

@@ -154,13 +154,16 @@ def _dump(module: Any, folder: Path, number: int, stage: str) -> None:
 
 def manifest_of(session: Session, path: Path) -> Manifest:
     """Sources with their digests, the selection with the source of each value, the version."""
-    base = path.resolve().parent
-    sources = []
-    for name, text in sorted(session.sources.items()):
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        sources.append((_portable(Path(name), base), digest))
+    texts = sources_of(session, path)
+    sources = [(name, hashlib.sha256(text.encode()).hexdigest()) for name, text in texts.items()]
     selected = session.selected
     return Manifest(path.name, tuple(sources), tuple(selected.knobs), selected.variant, selected.point, __version__)
+
+
+def sources_of(session: Session, path: Path) -> dict[str, str]:
+    """The texts that the file at `path` was compiled from, by their names in its manifest."""
+    base = path.resolve().parent
+    return {_portable(Path(name), base): text for name, text in sorted(session.sources.items())}
 
 
 def _portable(file: Path, base: Path) -> str:

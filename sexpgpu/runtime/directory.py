@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import platform
@@ -71,8 +70,10 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         return self.path / CHECKPOINTS
 
-    def write_manifest(self, experiment: Experiment, device: str, fitted: Mapping[str, Any]) -> None:
-        """`manifest.json` and `source/`."""
+    def write_manifest(
+        self, experiment: Experiment, device: str, fitted: Mapping[str, Any], sources: Mapping[str, str]
+    ) -> None:
+        """`manifest.json`, and `sources` (texts by their names in the manifest) under `source/`."""
         facts = {
             "run": self.run_id,
             "manifest": manifest_json(experiment.manifest),
@@ -82,7 +83,10 @@ class RunDirectory:
         }
         text = json.dumps(facts, indent=1, ensure_ascii=False)
         replace_file(self.path / _MANIFEST, text.encode())
-        self._copy_sources(experiment.manifest)
+        for name, source in sources.items():
+            target = self.path / "source" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(source, encoding="utf-8")
 
     def _known_id(self) -> str | None:
         try:
@@ -90,21 +94,6 @@ class RunDirectory:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return str(known)
-
-    def _copy_sources(self, manifest: Manifest) -> None:
-        # What the experiment was compiled from, not what the files say now: a changed file is not copied.
-        folder = os.path.dirname(manifest.entry)
-        for file, digest in manifest.sources:
-            near = os.path.relpath(file, folder or ".")
-            name = near if not near.startswith(os.pardir) else os.path.join("library", os.path.basename(file))
-            target = self.path / "source" / name
-            try:
-                data = Path(file).read_bytes()
-            except OSError:
-                continue
-            if hashlib.sha256(data).hexdigest() == digest:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(data)
 
 
 def versions(manifest: Manifest) -> dict[str, str]:

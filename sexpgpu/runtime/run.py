@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -42,8 +42,8 @@ class RunOptions:
 
     `out` is the run's directory; without it one is chosen under `runs`. `steps` ends the run sooner than the
     file does. `resume` is `latest` or a checkpoint's directory; with nothing to resume `latest` starts at
-    step 0. `init` gives the first weights and matters only at step 0. `report` is called with each warning at
-    once.
+    step 0. `init` gives the first weights and matters only at step 0. `sources` are the texts that the
+    experiment was compiled from, by their names in the manifest. `report` is called with each warning at once.
     """
 
     out: Path | None = None
@@ -53,6 +53,7 @@ class RunOptions:
     allow_changed: bool = False
     init: Path | None = None
     quiet: bool = False
+    sources: Mapping[str, str] = field(factory=dict)
     report: Callable[[Diagnostic], None] = _ignore
     stream: TextIO = field(factory=lambda: sys.stderr)
 
@@ -132,7 +133,7 @@ def _run_in(
             allow_changed=options.allow_changed,
             report=reports.add,
         )
-        directory.write_manifest(experiment, engine.device, loaders.fitted)
+        directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources)
         events = EventStream(directory.events, start.position.events)
         _open_stream(events, directory, engine, plan, start)
         facts = {"run": directory.run_id, "manifest": manifest_json(experiment.manifest)}
