@@ -14,7 +14,9 @@ from typing import Any, cast, get_args
 
 from mlir import ir
 
+from sexpgpu.diag import Span
 from sexpgpu.dialects.attributes import from_mlir
+from sexpgpu.dialects.locations import span_of
 from sexpgpu.experiment import Graph, Input, InputRole, Output, OutputRole, Reduction
 from sexpgpu.tensortype import TensorType
 
@@ -82,8 +84,14 @@ def read_outputs(func: Any) -> list[Output]:
     for value, row in zip(returned, rows, strict=True):
         role, name = _role(row, _OUTPUT_ROLES)
         reduce = cast(Reduction, _string(row, "sx.reduce") or "mean")
-        outputs.append(Output(cast(OutputRole, role), name, type_of(value), reduce, _string(row, "sx.then")))
+        then, kind = _string(row, "sx.then"), cast(OutputRole, role)
+        outputs.append(Output(kind, name, type_of(value), reduce, then, _place(value)))
     return outputs
+
+
+def _place(value: Any) -> Span | None:
+    """Where the operation of a value was written; an argument has no place."""
+    return None if isinstance(value.owner, ir.Block) else span_of(value.owner.location)
 
 
 def _rows(func: Any, key: str, count: int) -> list[dict[str, Any]]:
