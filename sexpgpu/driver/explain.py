@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from sexpgpu import __version__
+from sexpgpu.diag import Span
 from sexpgpu.dialects.locations import span_of
 from sexpgpu.dialects.opdef import (
     Constant,
@@ -22,7 +24,7 @@ from sexpgpu.dialects.opdef import (
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import op_name
 from sexpgpu.dialects.signature import type_of
-from sexpgpu.driver.compile import Compilation
+from sexpgpu.driver.compile import LIBRARY, Compilation
 from sexpgpu.experiment import Evaluation, Experiment, Graph
 from sexpgpu.interp import load
 from sexpgpu.passes.base import functions
@@ -130,7 +132,7 @@ def _graph(func: Any, graph: Graph) -> dict[str, Any]:
         kind = type_of(op.results[0])
         families[family(OPS[name], kind)] += 1
         span = span_of(op.location)
-        tensors.append((kind.size, kind, name, f"{span.file}:{span.line}" if span else ""))
+        tensors.append((kind.size, kind, name, _place(span)))
     tensors.sort(key=lambda t: -t[0])
     return {
         "name": graph.name,
@@ -145,6 +147,15 @@ def _graph(func: Any, graph: Graph) -> dict[str, Any]:
             for size, kind, name, place in tensors[:LARGEST]
         ],
     }
+
+
+def _place(span: Span | None) -> str:
+    """`file:line`; a standard module's file as it is in the tree, wherever that is installed."""
+    if span is None:
+        return ""
+    file = Path(span.file)
+    root = LIBRARY.parent.parent
+    return f"{file.relative_to(root).as_posix() if file.is_relative_to(root) else span.file}:{span.line}"
 
 
 def _step(done: Compilation, experiment: Experiment) -> dict[str, Any]:
