@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from sexpgpu.diag import Diagnostic, Diagnostics
+from sexpgpu.diag import Diagnostic, Diagnostics, Span
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.session import Session
 from sexpgpu.trace.declarations import Declarations, LoaderValue
@@ -26,6 +26,7 @@ class Contract:
     objective: Callable[..., Any]
     evaluate: Callable[..., Any] | None
     optimizer: Optimizer | OptimizerGroups | None
+    spans: dict[str, Span | None]  # where the contract's functions are defined
 
 
 _FORMS = {
@@ -85,6 +86,7 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
         values["objective"],
         evaluate,
         values["optimizer"],
+        {name: session.span_of(name) for name in ("prepare", "eval-prepare", "objective", "evaluate")},
     )
 
 

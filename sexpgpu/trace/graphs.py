@@ -27,13 +27,13 @@ def trace_train(tracer: Tracer, contract: Contract, rows: int, name: str = "trai
     """objective ∘ model ∘ prepare over a batch of `rows` records; its loss is the metric `train/loss`."""
     graph = GraphTrace(tracer, name, training=True, rows=rows, stream="train", prefix="train")
     with graph.tracing():
-        outputs, labels = _forward(graph, contract, contract.train_loader, contract.prepare, rows)
+        outputs, labels = _forward(graph, contract, contract.train_loader, "prepare", rows)
         loss = as_tensor(one(_call(graph, contract.objective, [*outputs, *labels])), "objective")
         if loss.type.shape or not loss.type.is_float:
             raise error(
                 "E-SHAPE-020",
                 "the objective must give a float scalar",
-                loss.span,
+                contract.spans["objective"],
                 expected=f"{graph.float_type}[]",
                 actual=str(loss.type),
                 help="(mean x)",
@@ -52,12 +52,13 @@ def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationVal
     assert evaluate is not None
     graph = GraphTrace(tracer, declared.name, rows=rows, stream="eval", prefix=declared.name)
     with graph.tracing():
-        outputs, labels = _forward(graph, contract, declared.loader, contract.eval_prepare, rows)
+        outputs, labels = _forward(graph, contract, declared.loader, "eval-prepare", rows)
         _call(graph, evaluate, [*outputs, *labels])
         if not graph.outputs:
             raise error(
                 "E-RUN-022",
                 f"evaluation `{declared.name}` reports nothing",
+                contract.spans["evaluate"] if declared.evaluate is None else declared.span,
                 help="(metric 'loss (cross-entropy output label)) in evaluate",
             )
         graph.finish()
@@ -65,18 +66,22 @@ def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationVal
 
 
 def _forward(
-    graph: GraphTrace, contract: Contract, loader: LoaderValue, prepare: Callable[..., Any], rows: int
+    graph: GraphTrace, contract: Contract, loader: LoaderValue, which: str, rows: int
 ) -> tuple[list[Any], list[Any]]:
-    """The model's outputs and the labels for one batch."""
+    """The model's outputs and the labels for one batch, as `prepare` or `eval-prepare` makes them."""
+    prepare = contract.prepare if which == "prepare" else contract.eval_prepare
+    place = contract.spans[which] or contract.spans["prepare"]
     batch = Batch(loader.name, {n: loader.batch_type(n, rows) for n in loader.fields})
     prepared = all_values(_with_context(graph, prepare, batch))
     if not prepared or prepared[0] is NIL:
-        raise error("E-RUN-023", "`prepare` gives no input", help="(values input label)")
+        raise error("E-RUN-023", f"`{which}` gives no input", place, help="(values input label)")
     first, *labels = prepared
     inputs = list(first) if isinstance(first, Cons) else [first]
     for value in (*inputs, *labels):
         if not isinstance(value, TensorLike):
-            raise error("E-RUN-023", "`prepare` must give tensors", actual=show(value), help="(values input label)")
+            raise error(
+                "E-RUN-023", f"`{which}` must give tensors", place, actual=show(value), help="(values input label)"
+            )
     outputs = list(all_values(contract.model.lisp_call(*inputs)))
     return outputs, labels
 

@@ -95,8 +95,7 @@ class Model(Foreign):
         return child
 
     def lisp_call(self, *args: Any) -> Any:
-        if self.forward is None:
-            raise error("E-PARAM-005", f"model `{self.kind}` is used before its forward form")
+        assert self.forward is not None  # an instance leaves `defmodel` complete
         graph = current_graph(self.kind)
         with graph.inside(_named(self, self.path)):
             return self.forward(*args)
