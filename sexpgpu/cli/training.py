@@ -98,4 +98,4 @@ def _summary(result: RunResult) -> str:
 
 def _short(value: float) -> str:
     """Four decimals, or four figures of what these would show as nothing: a learning rate, often."""
-    return f"{value:.4f}" if value == 0 or abs(value) >= 1e-2 else f"{value:.4g}"
+    return f"{value:.4f}" if value == 0 or abs(value) >= 1e-3 else f"{value:.4g}"
