@@ -91,10 +91,17 @@ def faults_of(block: Block, results: Sequence[tuple[Command, list[str], int]]) -
 
 
 def rewritten(block: Block, results: Sequence[tuple[Command, list[str], int]]) -> str:
-    """The text of a block with what the commands printed, where that is not what it shows."""
+    """The text of a block with what the commands printed, where that is not what it shows.
+
+    A line that varies stays as the page has it, where its place is the same.
+    """
     lines = []
     for command, printed, _ in results:
         first, *more = command.text.splitlines()
-        output = command.output if matches(command.output, printed) else printed
-        lines += [f"$ {first}", *(f"> {line}" for line in more), *output]
+        lines += [f"$ {first}", *(f"> {line}" for line in more)]
+        if matches(command.output, printed):
+            lines += command.output
+        else:
+            varying = [line for line in command.output if ANY_TEXT in line]
+            lines += [next((v for v in varying if matches([v], [line])), line.rstrip()) for line in printed]
     return "".join(f"{line}\n" for line in lines)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sexpgpu.diag import render
 from sexpgpu.driver.compile import compiling
-from sexpgpu.lang.deep import run_deep
+from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 
 _DEFINED = re.compile(r"\((def\w*|require|provide)\s*([^\s()]*)")

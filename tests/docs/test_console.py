@@ -88,9 +88,9 @@ def test_a_block_starts_with_a_prompt(tmp_path: Path) -> None:
 
 
 def test_rewriting_keeps_what_matches(tmp_path: Path) -> None:
-    block = console(tmp_path, "$ echo one 1\none [..]\n$ echo two\nthree\n")
+    block = console(tmp_path, "$ echo one 1\none [..]\n$ echo two; echo four 4\nthree\nfour [..]\n")
     results = run_block(block, tmp_path, environment(tmp_path / "tools"))
-    assert rewritten(block, results) == "$ echo one 1\none [..]\n$ echo two\ntwo\n"
+    assert rewritten(block, results) == "$ echo one 1\none [..]\n$ echo two; echo four 4\ntwo\nfour [..]\n"
 
 
 def test_the_marks_of_a_block(tmp_path: Path) -> None:
