@@ -33,5 +33,9 @@ def info_of(label: str) -> FunctionInfo | None:
 
 
 def info_of_function(function: Any) -> FunctionInfo | None:
-    """The record of a function value that was compiled from Lisp."""
+    """The record of a function value that was made from Lisp; one that nothing has called yet is analysed for it."""
+    waiting = (getattr(function, "__kwdefaults__", None) or {}).get("deferred")
+    if waiting is not None:
+        info: FunctionInfo = waiting.analyze().info
+        return info
     return _infos.get(getattr(function, "__name__", ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from sexpgpu.diag import error
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, all_values, keyword, lisp_list, one
+from sexpgpu.lang.functions import info_of_function
 from sexpgpu.trace.builtins.learn import current_update
 from sexpgpu.trace.builtins.observe import Batch
 from sexpgpu.trace.contract import Contract
@@ -88,24 +88,18 @@ def _forward(
 
 def _with_context(graph: GraphTrace, function: Callable[..., Any], batch: Batch) -> Any:
     """`(prepare batch)` or `(prepare batch ctx)`, as its lambda list says."""
-    if _positional(function) >= 2:
+    info = info_of_function(function)
+    if info is not None and info.parameters.positional >= 2:
         return function(batch, context_plist(graph.float_type, LOOP_CONTEXT))
     return function(batch)
 
 
 def _call(graph: GraphTrace, function: Callable[..., Any], arguments: list[Any]) -> Any:
     """A contract function with `:ctx` where its lambda list names that keyword."""
-    if "ctx" in getattr(function, "lisp_keywords", ()):
+    info = info_of_function(function)
+    if info is not None and "ctx" in (info.parameters.keys or ()):
         arguments = [*arguments, keyword("ctx"), context_plist(graph.float_type, LOOP_CONTEXT)]
     return function(*arguments)
-
-
-def _positional(function: Callable[..., Any]) -> int:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return 1
-    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
 def trace_init(tracer: Tracer, target: Parameter | Buffer) -> GraphTrace:
