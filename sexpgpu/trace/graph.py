@@ -19,6 +19,8 @@ from mlir import ir
 from sexpgpu.diag import Span, SxError, error
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.opdef import Move
+from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.signature import write_signature
 from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig
 from sexpgpu.lang.session import current_span
@@ -179,15 +181,17 @@ class GraphTrace:
             value = self.builder(op, *(t.val for t in operands), **attrs)
         except SxError as fault:
             notes = tuple(note for t in operands for note in t.provenance())
-            raise SxError(fault.diagnostic.at(span).noting(*notes)) from None
-        return Tensor(self, value, span, op)
+            raise SxError(fault.diagnostic.noting(*notes)) from None
+        # A moved tensor is known by what it was, one or two moves deep.
+        moved = len(operands) == 1 and isinstance(OPS[op].kind, Move) and operands[0].source.count(" of ") < 3
+        return Tensor(self, value, span, f"{op} of {operands[0].source}" if moved else f"the result of {op}")
 
     def constant(self, value: Any, type: TensorType) -> Tensor:
         from sexpgpu.trace.tensor import Tensor
 
         span = current_span()
         self.builder.location = self._location(span)
-        return Tensor(self, self.builder.constant(value, type), span, "constant")
+        return Tensor(self, self.builder.constant(value, type), span, "a constant")
 
     def output(
         self,
