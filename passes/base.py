@@ -44,7 +44,7 @@ class Timing:
 class Hook(Protocol):
     """Called after each pass of a pipeline: printing, verification and dumps hang on it."""
 
-    def __call__(self, done: Pass, module: Any) -> None: ...
+    def __call__(self, done: Pass, module: Any, /) -> None: ...
 
 
 def run_pipeline(module: Any, context: Context, pipeline: Sequence[Pass], hook: Hook | None = None) -> list[Timing]:

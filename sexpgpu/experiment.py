@@ -190,11 +190,16 @@ class RunConfig:
     span: Span | None = None
 
 
+KnobSource = Literal["default", "variant", "point", "set"]
+
+
 @frozen
 class KnobValue:
+    """A knob's value in this run, as the printer writes it, and what gave it."""
+
     name: str
-    value: str  # as the printer writes it
-    source: Literal["default", "variant", "point", "set"]
+    value: str
+    source: KnobSource
 
 
 @frozen

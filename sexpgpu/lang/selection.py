@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field, frozen
 
 from sexpgpu.diag import Diagnostic, Span, SxError, error, nearest, warning
+from sexpgpu.experiment import KnobSource, KnobValue
 from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import Cons, Source, Symbol, keyword, symbol
@@ -21,7 +22,6 @@ from sexpgpu.lang.reader import read_text
 if TYPE_CHECKING:
     from sexpgpu.lang.session import Session
 
-KnobSource = Literal["default", "variant", "point", "set"]
 KNOBS: Final = '(defknobs (name default [:type T] [:choices (value...)] [:doc "..."])...)'
 VARIANT: Final = "(defvariant name (knob value)...)"
 SWEEP: Final = "(defsweep name (knob value...)... | (:zip (knob value...)...)...)"
@@ -35,15 +35,6 @@ class Selection:
     sets: tuple[str, ...] = ()
     sweep: str | None = None
     point: int | None = None
-
-
-@frozen
-class KnobValue:
-    """A knob's value in this run, as the printer writes it, and what gave it."""
-
-    name: str
-    value: str
-    source: KnobSource
 
 
 @frozen
