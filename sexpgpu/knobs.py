@@ -83,9 +83,7 @@ def _switch(text: str) -> bool:
 
 
 DEVICE = Knob("SEXPGPU_DEVICE", "cpu", _one_of("cpu"), "cpu", "the device that runs the graphs")
-DUMP: Knob[Path | None] = Knob(
-    "SEXPGPU_DUMP", None, Path, "a folder", "writes the module after each stage there"
-)
+DUMP: Knob[Path | None] = Knob("SEXPGPU_DUMP", None, Path, "a folder", "writes the module after each stage there")
 VERIFY = Knob("SEXPGPU_VERIFY", False, _switch, "0 or 1", "verifies the module after every pass")
 THREADS: Knob[int | None] = Knob(
     "SEXPGPU_THREADS", None, _number(1, 4096), "a count from 1", "threads of the linear algebra library"

@@ -98,9 +98,7 @@ def read_index_file(path: str, batch: int, readers: Mapping[str, Reader], base: 
     source = Npy(path)
     header = array_header(source, base)
     if len(header.shape) != 2 or header.dtype not in ("i32", "i64") or not 0 < header.shape[1] <= batch:
-        raise _bad_index(
-            path, f"i32 or i64, [batches, up to {batch}]", f"{header.dtype} {list(header.shape)}"
-        )
+        raise _bad_index(path, f"i32 or i64, [batches, up to {batch}]", f"{header.dtype} {list(header.shape)}")
     places = {reader.place for reader in readers.values()}
     if len(places) != 1:
         raise _bad_index(path, "fields cut alike", f"{len(places)} different cuts")

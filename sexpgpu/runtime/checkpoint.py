@@ -155,9 +155,7 @@ def numbered(root: Path) -> list[tuple[int, Path]]:
     return sorted(found)
 
 
-def surplus(
-    steps: Iterable[int], keep: int | None, keep_every: int | None, kept_for: int | None
-) -> list[int]:
+def surplus(steps: Iterable[int], keep: int | None, keep_every: int | None, kept_for: int | None) -> list[int]:
     """The steps whose checkpoints may go: all but the `keep` newest, the multiples of `keep_every`, and the
     one that the run was resumed from. Without `keep` none goes.
     """

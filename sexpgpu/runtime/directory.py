@@ -110,9 +110,7 @@ def holds_a_run(path: Path) -> bool:
     """Whether there are events or checkpoints of a run."""
     events = path / EVENTS
     checkpoints = path / CHECKPOINTS
-    return (events.is_file() and events.stat().st_size > 0) or (
-        checkpoints.is_dir() and any(checkpoints.iterdir())
-    )
+    return (events.is_file() and events.stat().st_size > 0) or (checkpoints.is_dir() and any(checkpoints.iterdir()))
 
 
 def choose_directory(experiment: Experiment, runs: Path, out: Path | None, resume: str | None) -> Path:

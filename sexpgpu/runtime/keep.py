@@ -67,9 +67,7 @@ class Keeper:
         reason = fault.diagnostic.message if isinstance(fault, SxError) else fault.strerror or str(fault)
         message = f"the checkpoint of step {step} could not be written: {reason}"
         self.events.write("warning", step, code="W-CKPT-001", message=message)
-        self.report(
-            warning("W-CKPT-001", message, help="training goes on; earlier checkpoints are untouched")
-        )
+        self.report(warning("W-CKPT-001", message, help="training goes on; earlier checkpoints are untouched"))
 
     def _let_go(self) -> None:
         """Deletes this run's surplus; what cannot be read or belongs to another run is left alone."""

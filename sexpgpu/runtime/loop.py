@@ -118,9 +118,7 @@ class Loop:
         committed.
         """
         span = self._place_of(refusal.tensor)
-        what = {None: "the gradient norm", "loss": "the loss"}.get(
-            refusal.tensor, f"the gradient of {refusal.tensor}"
-        )
+        what = {None: "the gradient norm", "loss": "the loss"}.get(refusal.tensor, f"the gradient of {refusal.tensor}")
         where = "" if refusal.microbatch is None else f", microbatch {refusal.microbatch}"
         message = f"step {step}{where}: {what} is not finite; nothing of the step is kept"
         records = refusal.records[:_RECORDS_SHOWN]
@@ -156,9 +154,7 @@ class Loop:
     def _pending(self) -> list[tuple[Pass, int]]:
         """The passes that have their turn now and did not have it yet, each with its count of evaluations."""
         turns = ((each, each.turns.index_at(self.done, self.plan.stop)) for each in self.passes)
-        return [
-            (p, index) for p, index in turns if index is not None and p.evaluation.name not in self.evaluated
-        ]
+        return [(p, index) for p, index in turns if index is not None and p.evaluation.name not in self.evaluated]
 
     def _evaluate(self) -> None:
         for each, index in self._pending():

@@ -178,9 +178,7 @@ def _run_in(
             events.close()
 
 
-def _open_stream(
-    events: EventStream, directory: RunDirectory, engine: Engine, plan: Plan, start: Start
-) -> None:
+def _open_stream(events: EventStream, directory: RunDirectory, engine: Engine, plan: Plan, start: Start) -> None:
     """The first events: the checkpoint that the run goes on from, who runs, what it will do."""
     experiment = engine.experiment
     position = start.position

@@ -61,11 +61,7 @@ def find_start(
 
 def _nothing_to_resume(directory: RunDirectory, name: str) -> Diagnostic:
     # A changed file or knob gives a run another directory: its author may have meant one of these.
-    others = [
-        path
-        for path in directory.path.parent.glob(f"{name}-*")
-        if path != directory.path and holds_a_run(path)
-    ]
+    others = [path for path in directory.path.parent.glob(f"{name}-*") if path != directory.path and holds_a_run(path)]
     return warning(
         "W-CKPT-003",
         f"{directory.path} has no checkpoint; the run starts at step 0",
@@ -99,9 +95,7 @@ def _resumed(
     length = _set_aside(directory, position.events, position.step)
     if length < position.events:
         lost = position.events - length
-        report(
-            warning("W-CKPT-005", f"{directory.events} has lost its last {lost} bytes before the checkpoint")
-        )
+        report(warning("W-CKPT-005", f"{directory.events} has lost its last {lost} bytes before the checkpoint"))
         position = Position(position.step, position.skipped, position.evaluated, length)
     return Start(restored.tensors, position, path, True, index["nonce"], total, tuple(changes))
 

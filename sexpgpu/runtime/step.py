@@ -201,9 +201,7 @@ class TrainStep:
         kept = {path: tensors.buffers[path][microbatch] for path in self._per_microbatch}
         return tensors.buffers | kept
 
-    def _apply(
-        self, tensors: Tensors, gradients: dict[str, Array], context: dict[str, Array]
-    ) -> dict[str, float]:
+    def _apply(self, tensors: Tensors, gradients: dict[str, Array], context: dict[str, Array]) -> dict[str, float]:
         """Runs every update graph on every parameter it serves; gives the series that they report."""
         several = len(self.experiment.groups) > 1
         reported: dict[str, float] = {}

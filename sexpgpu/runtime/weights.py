@@ -36,8 +36,7 @@ def initial_tensors(calls: Calls, contexts: Contexts, given: Mapping[str, Array]
         copies = experiment.run.microbatches
         buffers[buffer.path] = np.stack([value] * copies) if buffer.per_microbatch else value
     states = {
-        state.name: params[state.param].copy() if state.from_param else zeros(state.type)
-        for state in experiment.states
+        state.name: params[state.param].copy() if state.from_param else zeros(state.type) for state in experiment.states
     }
     return Tensors(params, buffers, states)
 

@@ -71,9 +71,7 @@ def test_draws_are_uniform_and_rejection_is_exact() -> None:
 
 def loader(folder: Path, order: OrderName, source: Source | None = None, *, wrap: bool = False) -> OpenLoader:
     fields = {"x": source or Npy("x.npy"), "y": source or Npy("y.npy")}
-    return open_loader(
-        "train", fields, batch=3, order=order, seed=1, index_file="order.npy", wrap=wrap, base=folder
-    )
+    return open_loader("train", fields, batch=3, order=order, seed=1, index_file="order.npy", wrap=wrap, base=folder)
 
 
 @pytest.fixture

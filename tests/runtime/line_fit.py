@@ -73,11 +73,7 @@ class NumpyEngine:
 def write_data(folder: Path, *, records: int = RECORDS, whole: bool = False, width: int = WIDTH) -> None:
     """`x.npy` and `y.npy`; `whole` numbers keep every sum exact."""
     draw = np.random.default_rng(5)
-    x = (
-        draw.integers(-4, 5, (records, width)).astype(np.float64)
-        if whole
-        else draw.normal(size=(records, width))
-    )
+    x = draw.integers(-4, 5, (records, width)).astype(np.float64) if whole else draw.normal(size=(records, width))
     np.save(folder / "x.npy", x)
     np.save(folder / "y.npy", np.round(x.sum(axis=1) * 2) if whole else x.sum(axis=1) * 2 + 1)
 
@@ -176,9 +172,7 @@ def make_engine(
     graphs += [update_graph("update w", vector, "model.w"), update_graph("update b", SCALAR, "model.b")]
     if evaluations is None:
         evaluations = (
-            Evaluation(
-                "val", loader(folder, "val-loader", batch, "sequential", width), "eval", 4, at_start=True
-            ),
+            Evaluation("val", loader(folder, "val-loader", batch, "sequential", width), "eval", 4, at_start=True),
             Evaluation("some", loader(folder, "some-loader", batch, "random", width), "eval", 3, batches=2),
         )
     experiment = Experiment(

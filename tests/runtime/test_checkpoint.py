@@ -77,11 +77,7 @@ def test_a_flipped_bit_anywhere_is_found(out: Path, engine: NumpyEngine) -> None
     draw = random.Random(1)
     for file in sorted(path.iterdir()):
         good = file.read_bytes()
-        places = (
-            draw.sample(range(len(good) * 8), 60)
-            if len(good) < 4000
-            else draw.sample(range(len(good) * 8), 30)
-        )
+        places = draw.sample(range(len(good) * 8), 60) if len(good) < 4000 else draw.sample(range(len(good) * 8), 30)
         for place in places:
             bad = bytearray(good)
             bad[place // 8] ^= 1 << place % 8
@@ -197,9 +193,7 @@ def test_a_disk_that_stays_full(tmp_path: Path) -> None:
 
     assert in_child(work) == 4
     assert [event["step"] for event in events(out, "step")] == [0, 1, 2, 3, 4, 5]
-    assert [event["code"] for event in events(out, "warning")] == [
-        "W-CKPT-001"
-    ] * 4  # the last is tried again
+    assert [event["code"] for event in events(out, "warning")] == ["W-CKPT-001"] * 4  # the last is tried again
     assert events(out)[-1]["code"] == "E-CKPT-005"
     assert list((out / "checkpoints").iterdir()) == []
 
@@ -262,9 +256,7 @@ def test_retention_never_outruns_a_failed_write(folder: Path) -> None:
     assert kept(out) == [2]
 
 
-def test_an_old_one_that_cannot_go_is_no_reason_to_stop(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_one_that_cannot_go_is_no_reason_to_stop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> None:
         raise PermissionError(errno.EPERM, "not permitted", str(path))
 

@@ -24,9 +24,7 @@ def fold(values: list[np.ndarray], rows: list[int], tree: bool) -> np.ndarray:
     rows=st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=9),
     numbers=st.lists(st.integers(-1000, 1000), min_size=36, max_size=36),
 )
-def test_whole_numbers_have_one_mean_however_they_are_split(
-    tree: bool, rows: list[int], numbers: list[int]
-) -> None:
+def test_whole_numbers_have_one_mean_however_they_are_split(tree: bool, rows: list[int], numbers: list[int]) -> None:
     records = np.array(numbers[: sum(rows)], np.float32)
     parts = np.split(records, np.cumsum(rows)[:-1])
     result = fold([np.array([part.mean()], np.float32) for part in parts], rows, tree)

@@ -119,9 +119,7 @@ def test_going_back_to_an_older_checkpoint(engine: NumpyEngine, whole: Path, fol
     assert last_tensors(out) == last_tensors(whole)
 
 
-def test_a_new_history_from_a_checkpoint_of_another_run(
-    engine: NumpyEngine, whole: Path, folder: Path
-) -> None:
+def test_a_new_history_from_a_checkpoint_of_another_run(engine: NumpyEngine, whole: Path, folder: Path) -> None:
     out = folder / "branch"
     source = whole / "checkpoints" / "step-00000009"
     assert run(engine, options(out, resume=str(source))).code == 0
@@ -177,9 +175,7 @@ def test_other_tensors_are_refused_by_name(folder: Path) -> None:
     e = engine.experiment
     other = evolve(
         engine,
-        experiment=evolve(
-            e, buffers=e.buffers[:1], states=(*e.states, evolve(e.states[0], name="model.w/second"))
-        ),
+        experiment=evolve(e, buffers=e.buffers[:1], states=(*e.states, evolve(e.states[0], name="model.w/second"))),
     )
     result = run(other, options(out, resume="latest"))
     assert result.error is not None

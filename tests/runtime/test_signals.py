@@ -73,9 +73,7 @@ def test_a_stop_within_an_evaluation_leaves_it_for_later(call: int, folder: Path
 
 
 def test_a_stop_in_the_last_step_is_too_late_to_matter(folder: Path) -> None:
-    engine = make_engine(
-        folder, CONFIG, evaluations=(), functions={"train": signalling(train, signal.SIGTERM, 17)}
-    )
+    engine = make_engine(folder, CONFIG, evaluations=(), functions={"train": signalling(train, signal.SIGTERM, 17)})
     result = run(engine, options(folder / "out"))
     assert result.code == 0
     assert status(folder / "out")["state"] == "finished"

@@ -60,9 +60,7 @@ def test_any_split_of_a_step_gives_the_same_update(
 
     def build(batch: int, k: int) -> NumpyEngine:
         config = RunConfig(8, None, k, precision="f64", deterministic=deterministic)
-        return make_engine(
-            tmp_path, config, batch=batch, order="sequential", evaluations=(), functions=functions
-        )
+        return make_engine(tmp_path, config, batch=batch, order="sequential", evaluations=(), functions=functions)
 
     whole = tensors_of(build(8, 1), tmp_path / "whole")
     split = tensors_of(build(batch, microbatches), tmp_path / "split")
@@ -72,9 +70,7 @@ def test_any_split_of_a_step_gives_the_same_update(
     for series in ("train/loss", "train/worst", "optim/grad_norm"):
         assert [e["metrics"][series] for e in before] == [e["metrics"][series] for e in after]
     for one, other in zip(before, after, strict=True):
-        assert math.isclose(
-            one["metrics"]["train/residual"], other["metrics"]["train/residual"], rel_tol=1e-12
-        )
+        assert math.isclose(one["metrics"]["train/residual"], other["metrics"]["train/residual"], rel_tol=1e-12)
     assert array(split, "buffer/model.seen") == 8
 
 
@@ -138,9 +134,7 @@ def poisoned(*calls: int, field: int = 0, value: float = math.nan) -> Function:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize(("field", "tensor"), [(0, "loss"), (1, "model.w")])
-def test_a_step_that_is_not_finite_commits_nothing(
-    field: int, tensor: str, value: float, folder: Path
-) -> None:
+def test_a_step_that_is_not_finite_commits_nothing(field: int, tensor: str, value: float, folder: Path) -> None:
     config = RunConfig(4, None, 3, precision="f64", checkpoint_every=1)
     functions = {"train": poisoned(7, field=field, value=value)}  # microbatch 1 of step 2
     result = run(make_engine(folder, config, evaluations=(), functions=functions), options(folder / "out"))
@@ -183,9 +177,7 @@ def test_an_overflowing_norm_is_refused_without_a_guilty_tensor(folder: Path) ->
 
 
 def test_a_buffer_per_microbatch_keeps_its_rows_apart(folder: Path) -> None:
-    found = tensors_of(
-        make_engine(folder, RunConfig(5, None, 3, precision="f64"), evaluations=()), folder / "out"
-    )
+    found = tensors_of(make_engine(folder, RunConfig(5, None, 3, precision="f64"), evaluations=()), folder / "out")
     carry = array(found, "buffer/model.carry")
     assert carry.shape == (3,)
     assert len(set(carry.tolist())) == 3
@@ -236,9 +228,7 @@ def test_evaluations_checkpoints_and_logs_change_no_weights(folder: Path) -> Non
     config = RunConfig(9, None, 2, precision="f64")
     plain = tensors_of(make_engine(folder, config, evaluations=()), folder / "plain")
     busy = evolve(config, checkpoint_every=1, log_every=4)
-    each = tuple(
-        Evaluation(f"e{n}", loader(folder, f"l{n}", 4, "shuffle"), "eval", n, at_start=True) for n in (1, 2)
-    )
+    each = tuple(Evaluation(f"e{n}", loader(folder, f"l{n}", 4, "shuffle"), "eval", n, at_start=True) for n in (1, 2))
     assert tensors_of(make_engine(folder, busy, evaluations=each), folder / "busy") == plain
     assert [e["step"] for e in events(folder / "busy", "step")] == [0, 4, 8]
 
@@ -251,9 +241,7 @@ def test_evaluations_read_what_they_should(folder: Path) -> None:
         "fixed": Evaluation("fixed", loader(folder, "c", 10, "random"), "eval", 2, batches=3, fixed=True),
     }
     config = RunConfig(4, None, 1, precision="f64")
-    frozen: dict[str, Function] = {
-        name: lambda p, g, v, *s: (p, v, np.float64(0)) for name in ("update w", "update b")
-    }
+    frozen: dict[str, Function] = {name: lambda p, g, v, *s: (p, v, np.float64(0)) for name in ("update w", "update b")}
     engine = make_engine(folder, config, batch=10, evaluations=tuple(every.values()), functions=frozen)
     run(engine, options(folder / "out"))
     found = events(folder / "out", "eval")
@@ -278,13 +266,9 @@ def test_a_view_is_what_evaluation_sees(folder: Path) -> None:
         Evaluation(weights, loader(folder, "a", 23, "sequential"), "eval", at=(1,), weights=weights)
         for weights in ("view", "train")
     )
-    engine = make_engine(
-        folder, RunConfig(1, None, precision="f64"), evaluations=each, functions={"eval": spy}
-    )
+    engine = make_engine(folder, RunConfig(1, None, precision="f64"), evaluations=each, functions={"eval": spy})
     engine = evolve(engine, experiment=evolve(engine.experiment, views={"model.w": "view"}))
-    plain = tensors_of(
-        make_engine(folder, RunConfig(1, None, precision="f64"), evaluations=()), folder / "plain"
-    )
+    plain = tensors_of(make_engine(folder, RunConfig(1, None, precision="f64"), evaluations=()), folder / "plain")
     found = tensors_of(engine, folder / "out")
     assert not seen[0].any()
     assert seen[1].any()

@@ -21,9 +21,7 @@ W = np.array([1.0, 2.0, 3.0])
 
 @pytest.fixture
 def engine(folder: Path) -> NumpyEngine:
-    frozen: dict[str, Function] = {
-        name: lambda p, g, v, *s: (p, v, np.float64(0)) for name in ("update w", "update b")
-    }
+    frozen: dict[str, Function] = {name: lambda p, g, v, *s: (p, v, np.float64(0)) for name in ("update w", "update b")}
     return make_engine(folder, RunConfig(1, None, 1, precision="f64"), evaluations=(), functions=frozen)
 
 
@@ -51,9 +49,7 @@ def test_buffers_and_tied_names(engine: NumpyEngine, folder: Path) -> None:
 
 
 def test_everything_wrong_is_in_one_error(engine: NumpyEngine, folder: Path) -> None:
-    result = started(
-        engine, folder, {"model.b": np.zeros(2), "head": np.zeros(1), "model.seen": np.array(1.0)}
-    )
+    result = started(engine, folder, {"model.b": np.zeros(2), "head": np.zeros(1), "model.seen": np.array(1.0)})
     assert result.code == 1
     assert result.error is not None
     assert result.error.code == "E-CKPT-006"
@@ -68,9 +64,7 @@ def test_everything_wrong_is_in_one_error(engine: NumpyEngine, folder: Path) -> 
 def test_a_tied_name_with_other_values(engine: NumpyEngine, folder: Path) -> None:
     result = started(engine, folder, {"model.w": W, "model.tied": W + 1, "model.b": np.array(0.5)})
     assert result.error is not None
-    assert [note.text for note in result.error.notes] == [
-        "one tensor with different values: model.w, model.tied"
-    ]
+    assert [note.text for note in result.error.notes] == ["one tensor with different values: model.w, model.tied"]
 
 
 def test_a_bf16_parameter_holds_rounded_values(engine: NumpyEngine, folder: Path) -> None:

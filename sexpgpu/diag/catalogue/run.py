@@ -59,8 +59,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "E-LOAD-008",
         "fields of different lengths",
-        "The fields of a loader are read together, record by record, so all must have the same number of "
-        "records.",
+        "The fields of a loader are read together, record by record, so all must have the same number of records.",
         '(defloader l (:batch 4) (x (npy "a.npy")) (y (npy "b.npy")))',
     ),
     Entry(
@@ -156,8 +155,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "W-CKPT-003",
         "nothing to resume",
-        "`--resume latest` found no checkpoint and starts at step 0, so that one command can start and "
-        "restart a run.",
+        "`--resume latest` found no checkpoint and starts at step 0, so that one command can start and restart a run.",
     ),
     Entry(
         "W-CKPT-004",
