@@ -29,7 +29,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-IO-102", "a directory", "An experiment is one file; a directory was given.", "sexpgpu check examples"),
     Entry("E-IO-103", "not text", "An experiment file is UTF-8 text.", "sexpgpu check weights.safetensors"),
     Entry("E-IO-104", "a file that cannot be read", "The system refused to read the file; its reason is shown.", ""),
-    Entry("E-IO-105", "a dump that cannot be written", "SEXPGPU_DUMP names a folder for the module after each pass.", ""),
+    Entry("E-IO-105", "a dump that cannot be written", "SEXPGPU_DUMP names a folder for modules after each pass.", ""),
     Entry("E-MEM-002", "out of memory",
           "The system had no memory for the result of an operation. A smaller batch with more :microbatches takes less "
           "and gives the same step.",
