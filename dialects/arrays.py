@@ -67,7 +67,7 @@ def deliver(result: Array, out: Array | None) -> Array:
     return out
 
 
-_WORDS = {4: np.int32, 8: np.int64}
+_WORDS: dict[int, type[np.signedinteger[Any]]] = {4: np.int32, 8: np.int64}
 _FEW = 4096  # up to here `numpy.where` costs less than the extra calls
 
 
