@@ -77,6 +77,16 @@ class EvaluationValue:
 
 
 @define(eq=False)
+class RunValue(Foreign):
+    """The declared run as a Lisp value."""
+
+    run: RunConfig
+
+    def lisp_print(self) -> str:
+        return f"#<run {self.run.steps} steps>" if self.run.steps else f"#<run {self.run.epochs} epochs>"
+
+
+@define(eq=False)
 class Declarations:
     """Everything declared so far; `base` is the directory that the entry file's paths start from."""
 

@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from sexpgpu.diag import Diagnostic, Span, SxError, error
 from sexpgpu.lang.foreign import Foreign, truth
-from sexpgpu.lang.forms import NIL, keyword, lisp_list
+from sexpgpu.lang.forms import NIL, Cons, keyword, lisp_list, one
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.models import Parameter
@@ -179,7 +179,6 @@ def assign_groups(
 def selects(selector: Any, parameter: Parameter) -> bool:
     """Whether a selector picks `parameter`: a glob string, a predicate, or any of a list of these."""
     from sexpgpu.lang.active import as_function
-    from sexpgpu.lang.forms import Cons, one
 
     if isinstance(selector, str):
         names = [parameter.path or "", *parameter.aliases]
@@ -192,7 +191,8 @@ def selects(selector: Any, parameter: Parameter) -> bool:
 def _group_name(selector: Any, index: int) -> tuple[str, str]:
     if isinstance(selector, str):
         return selector, selector
-    return f"group {index}", "a predicate" if not isinstance(selector, list) else "a list of selectors"
+    # Without a space: the name is part of a series, `optim/lr.group-1`.
+    return f"group-{index}", "a list of selectors" if isinstance(selector, list | Cons) else "a predicate"
 
 
 def _group_optimizer(default: Optimizer, group: GroupDeclaration) -> Optimizer:

@@ -12,7 +12,7 @@ from sexpgpu.lang.forms import NIL, Symbol
 from sexpgpu.lang.session import current_span
 from sexpgpu.trace import arguments
 from sexpgpu.trace.builtins.sources import source_argument
-from sexpgpu.trace.declarations import EvaluationValue, IndexFile, LoaderValue, declarations
+from sexpgpu.trace.declarations import EvaluationValue, IndexFile, LoaderValue, RunValue, declarations
 
 library = Library("loaders and runs")
 
@@ -128,21 +128,20 @@ def defrun(**given: Any) -> Any:
             actual=":bf16",
             help=":precision :f32",
         )
-    declarations().set_run(
-        RunConfig(
-            positive(given, "steps"),
-            positive(given, "epochs"),
-            positive(given, "microbatches") or 1,
-            precision,
-            arguments.integer("defrun", given.get("seed", 0), ":seed"),
-            None if clip is NIL else arguments.real("defrun", clip, ":clip-norm"),
-            positive(given, "log_every") or 1,
-            positive(checkpoint, "every"),
-            positive(checkpoint, "keep"),
-            positive(checkpoint, "keep-every"),
-            positive(given, "max_skipped") or 3,
-            given.get("deterministic", NIL) is not NIL,
-            current_span(),
-        )
+    run = RunConfig(
+        positive(given, "steps"),
+        positive(given, "epochs"),
+        positive(given, "microbatches") or 1,
+        precision,
+        arguments.integer("defrun", given.get("seed", 0), ":seed"),
+        None if clip is NIL else arguments.real("defrun", clip, ":clip-norm"),
+        positive(given, "log_every") or 1,
+        positive(checkpoint, "every"),
+        positive(checkpoint, "keep"),
+        positive(checkpoint, "keep-every"),
+        positive(given, "max_skipped") or 3,
+        given.get("deterministic", NIL) is not NIL,
+        current_span(),
     )
-    return NIL
+    declarations().set_run(run)
+    return RunValue(run)
