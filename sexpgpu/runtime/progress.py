@@ -1,8 +1,7 @@
-"""What a person sees of a run on standard error: one line that is drawn over, or a line every few seconds."""
+"""What a person sees of a run on standard error: a bar that is drawn over, or a line every few seconds."""
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import time
 from collections import deque
@@ -13,8 +12,6 @@ from attrs import define, field
 
 _DRAW_PERIOD = 0.1
 _LINE_PERIOD = 5.0
-_CLEAR = "\r\x1b[2K"
-_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
 
 @define
@@ -38,52 +35,77 @@ class Pace:
 
 @define
 class Progress:
-    """Reports steps to `stream`; `quiet` reports nothing, `color` allows dimmed text on a terminal."""
+    """Reports steps to `stream`: a bar on a terminal, lines elsewhere; `quiet` reports nothing."""
 
     stream: TextIO
     steps: int
     quiet: bool = False
     color: bool = False
-    _terminal: bool = field(init=False)
     _last: float = field(default=0.0, init=False)
-    _drawn: bool = field(default=False, init=False)
+    _bar: _Bar | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._terminal = self.stream.isatty()
+        if self.stream.isatty() and not self.quiet:
+            self._bar = _Bar(self.stream, self.steps, self.color)
 
     def step(self, done: int, loss: float, rates: Mapping[str, float], eta: float) -> None:
         """`done` steps are done; `rates` are counters a second."""
         now = time.monotonic()
-        period = _DRAW_PERIOD if self._terminal else _LINE_PERIOD
+        period = _DRAW_PERIOD if self._bar else _LINE_PERIOD
         if self.quiet or (now - self._last < period and done < self.steps):
             return
         self._last = now
         speed = "  ".join(f"{_short(rate)} {name}/s" for name, rate in rates.items())
-        rest = "  ".join(part for part in (speed, f"eta {_clock(eta)}" if done < self.steps else "") if part)
-        head = f"step {done}/{self.steps}  loss {loss:.4f}"
-        if not self._terminal:
-            self._write(f"{head}  {rest}".rstrip() + "\n")
-            return
-        # A line that wraps could not be drawn over.
-        rest = rest[: max(0, shutil.get_terminal_size().columns - len(head) - 3)]
-        self._drawn = True
-        self._write(f"{_CLEAR}{head}  {_DIM}{rest}{_PLAIN}" if self.color else f"{_CLEAR}{head}  {rest}")
+        left = f"eta {_clock(eta)}" if done < self.steps else ""
+        if self._bar is not None:
+            self._bar.show(done, f"loss {loss:.4f}", speed, left)
+        else:
+            parts = (f"step {done}/{self.steps}", f"loss {loss:.4f}", speed, left)
+            self._write("  ".join(part for part in parts if part) + "\n")
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        if not self.quiet:
-            self.finish()
+        if self._bar is not None:
+            self._bar.say(text)
+        elif not self.quiet:
             self._write(f"{text}\n")
 
     def finish(self) -> None:
-        """Ends a line that was being drawn over."""
-        if self._drawn:
-            self._drawn = False
-            self._write("\n")
+        """Leaves the terminal as it was, the last state of the bar above."""
+        if self._bar is not None:
+            self._bar.stop()
 
     def _write(self, text: str) -> None:
         self.stream.write(text)
         self.stream.flush()
+
+
+class _Bar:
+    """A rich progress bar that is drawn when told to: no thread of its own beside the loop."""
+
+    def __init__(self, stream: TextIO, steps: int, color: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        columns = [
+            TextColumn("step {task.completed}/{task.total}", markup=False),
+            BarColumn(bar_width=24),
+            *(TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("loss", "speed", "left")),
+        ]
+        console = Console(file=stream, no_color=not color, highlight=False)
+        self._progress = RichProgress(*columns, console=console, auto_refresh=False)
+        self._task = self._progress.add_task("", total=steps, loss="", speed="", left="")
+
+    def show(self, done: int, loss: str, speed: str, left: str) -> None:
+        self._progress.start()
+        self._progress.update(self._task, completed=done, loss=loss, speed=speed, left=left, refresh=True)
+
+    def say(self, text: str) -> None:
+        self._progress.console.print(text, markup=False)
+
+    def stop(self) -> None:
+        self._progress.stop()
 
 
 def _short(number: float) -> str:

@@ -214,25 +214,39 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_on_a_terminal_and_elsewhere() -> None:
-    for stream, color in ((Terminal(), True), (Terminal(), False), (io.StringIO(), True)):
-        progress = Progress(stream, 3, color=color)
-        for done in (1, 2, 3):
-            progress.step(done, 1.25, {"tokens": 2_500_000.0}, eta=3700)
-        progress.say("val/loss 1.0")
-        text = stream.getvalue()
-        assert "step 3/3  loss 1.2500" in text
-        assert "2.5M tokens/s" in text
-        assert text.endswith("val/loss 1.0\n")
-        assert ("\x1b[2m" in text) == (stream.isatty() and color)
-        assert ("\r" in text) == stream.isatty()
-        if stream.isatty():
-            assert "eta 1:01:40" in text
-    silent = io.StringIO()
-    quiet = Progress(silent, 3, quiet=True)
-    quiet.step(3, 1.0, {}, 0.0)
-    quiet.say("x")
-    assert silent.getvalue() == ""
+def report(stream: io.StringIO, color: bool) -> str:
+    progress = Progress(stream, 3, color=color)
+    for done in (1, 2, 3):
+        progress.step(done, 1.25, {"tokens": 2_500_000.0}, eta=3700)
+    progress.say("val/loss 1.0")
+    progress.finish()
+    return stream.getvalue()
+
+
+def test_progress_on_a_terminal_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for color in (True, False):
+        text = report(Terminal(), color)
+        for part in ("step 3/3", "loss 1.2500", "2.5M tokens/s", "eta 1:01:40", "val/loss 1.0"):
+            assert part in text
+        assert ("\x1b[3" in text or "\x1b[9" in text) == color
+
+
+def test_progress_elsewhere_is_plain_lines() -> None:
+    first, last, said = report(io.StringIO(), True).splitlines()
+    assert first == "step 1/3  loss 1.2500  2.5M tokens/s  eta 1:01:40"
+    assert last == "step 3/3  loss 1.2500  2.5M tokens/s"
+    assert said == "val/loss 1.0"
+
+
+def test_quiet_progress_says_nothing() -> None:
+    for stream in (io.StringIO(), Terminal()):
+        quiet = Progress(stream, 3, quiet=True)
+        quiet.step(3, 1.0, {}, 0.0)
+        quiet.say("x")
+        quiet.finish()
+        assert stream.getvalue() == ""
 
 
 def test_the_pace_is_a_median() -> None:
