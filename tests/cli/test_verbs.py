@@ -1,4 +1,4 @@
-"""What each verb answers: standard output alone carries it, `--json` is one document, help is quick and shows examples."""
+"""What each verb answers: standard output alone carries it, `--json` is one document, help shows examples."""
 
 from __future__ import annotations
 
