@@ -217,10 +217,22 @@ def _repeated(calls: list[tuple[str, Span | None]], at: int) -> tuple[int, int]:
 
 
 def condition_from(fault: BaseException) -> Condition:
-    """The condition a handler sees; a fault of ours flies on."""
+    """The condition a handler sees, not located yet: most handlers an error passes do not take it.
+
+    A fault of ours flies on.
+    """
+    if isinstance(fault, RecursionError):  # its frames are counted only where it is reported
+        return condition_of(error("E-LIMIT-002", "calls are nested too deeply"))
     known = converted(fault, active().parameters_of)
     if known is None:
         raise fault
-    if known is not fault:
-        known.__traceback__ = fault.__traceback__
-    return condition_of(known if isinstance(known, Poisoned) else located(known))
+    return condition_of(known)
+
+
+def locate_condition(condition: Condition, fault: BaseException) -> None:
+    """Give the condition of an error that a handler takes the place of the error."""
+    if isinstance(fault, Poisoned) or condition.diagnostic is None:
+        return
+    carrier = SxError(condition.diagnostic)
+    carrier.__traceback__ = fault.__traceback__
+    condition.diagnostic = located(carrier).diagnostic

@@ -6,6 +6,7 @@ import itertools
 import operator
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -41,6 +42,12 @@ class Steps:
     def left(self) -> int:
         """How many steps may still be taken."""
         return operator.length_hint(self._left)
+
+    def spend(self, steps: int) -> None:
+        """Take many steps at once, for the work of a builtin."""
+        deque(itertools.islice(self._left, min(steps, self.left)), maxlen=0)
+        if not self.left:
+            raise out_of_steps()
 
 
 class _Supply:

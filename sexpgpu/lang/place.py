@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sexpgpu.diag import Note, Span
 from sexpgpu.lang.forms import Cons, Source, SourceCons
+
+
+MOST_NOTES: Final = 5
 
 
 class Place:
@@ -61,10 +64,10 @@ class Trail:
 
     def notes(self) -> tuple[Note, ...]:
         """The expansions as notes, innermost first."""
-        found: list[Note] = []
+        found: dict[Note, None] = {}
         step: Trail | None = self
-        while step is not None:
-            found.append(Note(f"in the expansion of ({step.macro} ...)", step.call))
+        while step is not None and len(found) < MOST_NOTES:
+            found[Note(f"in the expansion of ({step.macro} ...)", step.call)] = None
             step = step.outer
         return tuple(found)
 

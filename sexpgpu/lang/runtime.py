@@ -13,7 +13,7 @@ from sexpgpu.lang.builtin import keyword_arguments, python_name, show
 from sexpgpu.lang.conditions import CallFault, Condition
 from sexpgpu.lang.core.handlers import is_condition
 from sexpgpu.lang.core.signalling import assertion_failed, check_type, define_condition, no_case, no_type
-from sexpgpu.lang.faults import condition_from
+from sexpgpu.lang.faults import condition_from, locate_condition
 from sexpgpu.lang.foreign import Foreign, truth
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, all_values, lisp_list, one
 from sexpgpu.lang.functions import FunctionInfo
@@ -63,17 +63,16 @@ def retire(token: Token) -> None:
 
 
 def enter_catch(tag: Any) -> list[Any]:
-    """Note a `catch`; its entry is a fresh list, known by identity."""
-    entry = [tag]
-    active().catchers.append(entry)
+    """Note a `catch`; its entry, known by identity, holds the tag and how many were in force before it."""
+    catchers = active().catchers
+    entry = [tag, len(catchers)]
+    catchers.append(entry)
     return entry
 
 
 def leave_catch(entry: list[Any]) -> None:
-    """The `catch` of this entry has ended."""
-    catchers = active().catchers
-    while catchers and catchers.pop() is not entry:
-        pass
+    """The `catch` of this entry has ended, and those inside it."""
+    del active().catchers[entry[1] :]
 
 
 def throw(tag: Any, value: Any) -> Any:
@@ -198,20 +197,16 @@ def progv(names: Any, values: Any) -> Iterator[None]:
 # Conditions.
 
 
-def enter_handlers(specifiers: list[Any]) -> list[Any]:
-    """Note a handler-case; its entry is a fresh list, known by identity."""
-    entry = list(specifiers)
-    active().handlers.append(("case", entry))
-    return entry
-
-
-def leave_handlers(entry: list[Any]) -> None:
-    """The handler-case of this entry no longer handles."""
+def enter_handlers(specifiers: list[Any]) -> int:
+    """Note a handler-case; gives how many handlers were in force before it."""
     handlers = active().handlers
-    for index in range(len(handlers) - 1, -1, -1):
-        if handlers[index][1] is entry:
-            del handlers[index:]
-            return
+    handlers.append(("case", specifiers))
+    return len(handlers) - 1
+
+
+def leave_handlers(before: int) -> None:
+    """The handler-case no longer handles, nor does any inside it."""
+    del active().handlers[before:]
 
 
 def handler_for(fault: Exception, specifiers: list[Any]) -> tuple[Condition, int]:
@@ -219,6 +214,7 @@ def handler_for(fault: Exception, specifiers: list[Any]) -> tuple[Condition, int
     condition = condition_from(fault)
     for index, specifier in enumerate(specifiers):
         if is_condition(condition, specifier):
+            locate_condition(condition, fault)
             return condition, index
     raise fault
 
@@ -236,6 +232,7 @@ def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
         del handlers[depth:]
         condition = condition_from(fault)
         if not any(seen is entry for seen in condition.seen_by):
+            locate_condition(condition, fault)
             for specifier, function in entry:
                 if is_condition(condition, specifier):
                     as_function(function)(condition)

@@ -76,6 +76,10 @@ class Session:
         """Function calls and loop turns so far."""
         return self.limits.steps - self._steps.left
 
+    def spend(self, steps: int) -> None:
+        """Count the work of a builtin as so many steps of the budget."""
+        self._steps.spend(steps)
+
     def new_module(self, name: str, file: str) -> Module:
         """An empty module that sees the library."""
         module = Module(name, file, self.base)

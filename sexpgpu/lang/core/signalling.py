@@ -9,7 +9,7 @@ from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, initialised
 from sexpgpu.lang.core.handlers import is_condition
-from sexpgpu.lang.faults import current_span
+from sexpgpu.lang.faults import condition_from, current_span
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
 from sexpgpu.lang.library.typespec import is_type
 from sexpgpu.lang.printer import print_text
@@ -74,8 +74,17 @@ def _run_handlers(condition: Condition) -> None:
                 rest, handlers[index:] = handlers[index:], []
                 try:
                     as_function(function)(condition)
+                except Exception as inner:
+                    raise _beyond(inner, rest) from inner
                 finally:
                     handlers[index:] = rest
+
+
+def _beyond(inner: Exception, disabled: list[tuple[str, list[Any]]]) -> Signalled:
+    """An error in a handler: the handlers that were out of force while it ran do not see it."""
+    condition = condition_from(inner)
+    condition.seen_by.extend(entry for _, entry in disabled)
+    return inner if isinstance(inner, Signalled) else _fault(condition)
 
 
 def _fault(condition: Condition) -> Signalled:
