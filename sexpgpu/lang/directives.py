@@ -6,8 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 from sexpgpu.lang import numerals
+from sexpgpu.lang.active import active
 from sexpgpu.lang.format import MOST_REPEATS, Directive, Run, UpAndOut, directive, parse
 from sexpgpu.lang.forms import NIL, Char
+from sexpgpu.lang.library.equality import eql
 from sexpgpu.lang.library.strings import capitalized
 from sexpgpu.lang.printer import brief, digits_in_base, in_base, print_form, print_text
 from sexpgpu.lang.streams import TextOutput
@@ -22,8 +24,9 @@ def _padded(run: Run, text: str, at: bool, values: list[Any]) -> str:
     column = run.integer(_parameter(values, 0), 0)
     step = max(run.integer(_parameter(values, 1), 1), 1)
     filling = run.integer(_parameter(values, 2), 0)
-    while len(text) + filling < column:
-        filling += step
+    missing = column - len(text) - filling
+    if missing > 0:
+        filling += -(-missing // step) * step
     pad = run.character(_parameter(values, 3), " ") * filling
     return pad + text if at else text + pad
 
@@ -233,7 +236,7 @@ def plural(run: Run, here: Directive, values: list[Any]) -> None:
         if run.next == 0:
             raise run.fault("~:p has no argument before it")
         run.next -= 1
-    one = run.take() == 1
+    one = eql(run.take(), 1)
     run.out.write(("y" if one else "ies") if here.at else "" if one else "s")
 
 
@@ -320,6 +323,7 @@ def iterate(run: Run, here: Directive, values: list[Any]) -> None:
     inner = Run(run.out, control, items)
     inner.next = start
     for _ in range(most):
+        active().spend(16)
         if inner.next >= len(items) and not once:
             break
         once = False

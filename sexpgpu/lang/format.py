@@ -210,10 +210,10 @@ class Run:
                 raise
 
     def list_argument(self, value: Any) -> tuple[Any, ...]:
-        if isinstance(value, Cons):
-            return tuple(value)
-        if value is NIL:
-            return ()
+        if isinstance(value, Cons) or value is NIL:
+            from sexpgpu.lang.library.access import items_of_list
+
+            return tuple(items_of_list("format", 2, value))
         letter = self.here.letter if self.here else ""
         raise self.fault(f"~{letter} needs a list, got {brief(value)}")
 

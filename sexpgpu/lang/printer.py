@@ -6,6 +6,7 @@ prints longer than `LONGEST` characters, circular structure included, is an erro
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
@@ -17,7 +18,10 @@ from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol
 from sexpgpu.lang.structures import Structure
 from sexpgpu.lang.tokens import reads_back
 
-LONGEST: Final = 10_000_000
+# Python refuses to convert integers of more than 4,300 digits unless told otherwise; the library bounds sizes.
+sys.set_int_max_str_digits(0)
+
+LONGEST: Final = 2_000_000
 DEEPEST: Final = 20_000
 BRIEF: Final = 60
 
@@ -76,6 +80,8 @@ def in_base(value: Any, base: int, radix: bool = False, escape: bool = True) -> 
 
 def brief(value: Any, width: int = BRIEF) -> str:
     """`value` as a message quotes it: cut to `width` characters, whatever it holds."""
+    if type(value) is int and value.bit_length() > 1000:
+        return f"an integer of {value.bit_length():,} bits"
     sink = _Sink(width)
     try:
         _write(value, True, sink)
@@ -274,13 +280,16 @@ def digits_in_base(value: int, base: int) -> str:
         return str(value)
     if base in _RADIX_PREFIXES:
         return format(value, {2: "b", 8: "o", 16: "x"}[base])
-    sign, value = ("-", -value) if value < 0 else ("", value)
-    digits: list[str] = []
-    while True:
-        value, digit = divmod(value, base)
-        digits.append(_DIGITS[digit])
-        if not value:
-            return sign + "".join(reversed(digits))
+    if value < 0:
+        return "-" + digits_in_base(-value, base)
+    # Halving keeps the cost of long integers near that of their divisions.
+    half = 1
+    while base ** (2 * half) <= value:
+        half *= 2
+    if value < base:
+        return _DIGITS[value]
+    high, low = divmod(value, base**half)
+    return digits_in_base(high, base) + digits_in_base(low, base).rjust(half, "0")
 
 
 def print_rational(value: int | Fraction, base: int, radix: bool) -> str:

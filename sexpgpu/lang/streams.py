@@ -8,7 +8,7 @@ from sexpgpu.diag import error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.forms import NIL, T, symbol
 
-LONGEST: Final = 50_000_000
+LONGEST: Final = 10_000_000
 
 
 class TextOutput:
@@ -22,9 +22,11 @@ class TextOutput:
         self.size = 0
 
     def write(self, text: str) -> None:
-        """Append `text` (E-LIMIT-005 past 50 million characters)."""
+        """Append `text` (E-LIMIT-005 past ten million characters)."""
         self._parts.append(text)
         self.size += len(text)
+        if len(text) > 64:
+            active().spend(len(text) >> 3)
         if self.size > LONGEST:
             raise error("E-LIMIT-005", f"more than {LONGEST:,} characters were printed")
         newline = text.rfind("\n")

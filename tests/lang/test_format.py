@@ -46,6 +46,7 @@ from tests.lang.evaluation import fault, shown, written
         ('"~:[no~;yes~]~@[ ~a~]~@[ ~a~]" t nil 3', "yes 3"),
         ('"~#[none~;one~:;many~]" 1 2', "many"),
         ('"~(ABC~) ~:(ab cd~) ~@(ab CD~) ~:@(ab~)"', "abc Ab Cd Ab cd AB"),
+        ('"~p~p~p" 1 2 1.0', "ss"),
         ('"~d file~:p ~d sk~:@p" 1 2', "1 file 2 skies"),
         ('"~a ~*~a ~2:*~a ~@*~a" 1 2 3', "1 3 2 1"),
         ('"~? ~a" "~a+~a" \'(1 2) 3', "1+2 3"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sexpgpu.diag import Diagnostics
+from sexpgpu.diag import Diagnostics, SxError
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.standard import standard_session
@@ -23,4 +23,7 @@ def _evaluate(text: str) -> Answer:
     if diagnostics.errors:
         first = diagnostics.errors[0]
         return "error", f"{first.code}: {first.message}", output
-    return "ok", [print_form(value) for value in results[-1].values] if results else [], output
+    try:
+        return "ok", [print_form(value) for value in results[-1].values] if results else [], output
+    except SxError as unprintable:
+        return "error", str(unprintable), output

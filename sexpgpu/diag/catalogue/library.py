@@ -49,14 +49,14 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "E-LIMIT-004",
         "a value is too large to print",
-        "The printed form of one value may have ten million characters and be nested 20,000 levels deep. Circular "
+        "The printed form of one value may have two million characters and be nested 20,000 levels deep. Circular "
         "structure is the usual cause: it has no end to print.",
         "(let ((x (list 1))) (setf (cdr x) x) (print x))",
     ),
     Entry(
         "E-LIMIT-005",
         "too much was printed",
-        "Everything that one evaluation prints is kept, and may have 50 million characters in all.",
+        "Everything that one evaluation prints is kept, and may have ten million characters in all.",
         '(loop (print "again"))',
     ),
     Entry(

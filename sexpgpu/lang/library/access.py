@@ -12,7 +12,7 @@ from sexpgpu.diag import SxError, error
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import MV, NIL, Array, Char, Cons, character, lisp_list, one
-from sexpgpu.lang.library.check import MOST_ELEMENTS, RATIONALS, describe, wrong_type
+from sexpgpu.lang.library.check import FREE_WORK, LONGEST_LIST, RATIONALS, describe, spend, spend_on_new, wrong_type
 from sexpgpu.lang.library.equality import eql, lisp_eql
 from sexpgpu.lang.printer import brief
 
@@ -24,11 +24,13 @@ def items_of_list(name: str, position: int, value: Any) -> list[Any]:
     items: list[Any] = []
     append = items.append
     cell = value
-    for _ in range(MOST_ELEMENTS):
+    for _ in range(LONGEST_LIST):
         if isinstance(cell, Cons):
             append(cell.car)
             cell = cell.cdr
         elif cell is NIL:
+            if len(items) > FREE_WORK:
+                spend(len(items))
             return items
         elif cell is value:
             raise wrong_type(name, position, value, "a list")
@@ -44,7 +46,7 @@ def endless(name: str) -> SxError:
     """The error of a list longer than allowed, which usually is a circular one."""
     return error(
         "E-LIMIT-003",
-        f"{name}: the list has more than {MOST_ELEMENTS:,} elements",
+        f"{name}: the list has more than {LONGEST_LIST:,} elements",
         help="is the list circular?",
     )
 
@@ -54,8 +56,10 @@ def items_of(name: str, position: int, value: Any) -> list[Any]:
     if isinstance(value, Cons) or value is NIL:
         return items_of_list(name, position, value)
     if type(value) is list:
+        spend(len(value) >> 2)
         return value
     if type(value) is str:
+        spend(len(value))
         return [character(c) for c in value]
     if isinstance(value, Array) and len(value.dims) == 1:
         return value.items if value.fill is None else value.items[: value.fill]
@@ -64,6 +68,7 @@ def items_of(name: str, position: int, value: Any) -> list[Any]:
 
 def same_kind(sequence: Any, items: list[Any], name: str) -> Any:
     """A fresh sequence of `items` of the kind of `sequence`."""
+    spend_on_new(len(items))
     if isinstance(sequence, Cons) or sequence is NIL:
         return lisp_list(items)
     if type(sequence) is str:

@@ -16,7 +16,7 @@ from sexpgpu.diag import SxError, error
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, T
-from sexpgpu.lang.library.check import MOST_BITS, REALS, generic, refused
+from sexpgpu.lang.library.check import MOST_BITS, REALS, generic, refused, spend
 from sexpgpu.lang.printer import brief
 
 library = Library("arithmetic")
@@ -33,10 +33,16 @@ def settle(name: str, args: tuple[Any, ...], result: Any) -> Any:
     elif kind is Fraction:
         if result.denominator == 1:
             return settle(name, args, result.numerator)
-        if result.numerator.bit_length() + result.denominator.bit_length() > MOST_BITS:
+        bits = result.numerator.bit_length() + result.denominator.bit_length()
+        if bits > MOST_BITS:
             raise too_large(name)
-    elif result.bit_length() > MOST_BITS:
-        raise too_large(name)
+        # Reducing a ratio costs the square of its length.
+        spend((bits >> 8) ** 2)
+    else:
+        bits = result.bit_length()
+        if bits > MOST_BITS:
+            raise too_large(name)
+        spend((bits >> 10) ** 2 if name == "*" else bits >> 12)
     return result
 
 

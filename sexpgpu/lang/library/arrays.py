@@ -9,7 +9,7 @@ from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Array, Symbol, T, boolean, character, lisp_list, symbol
 from sexpgpu.lang.library.access import items_of, items_of_list, join
-from sexpgpu.lang.library.check import index_error, integer, size, wrong_type
+from sexpgpu.lang.library.check import index_error, integer, size, spend_on_new, wrong_type
 from sexpgpu.lang.library.mapping import immutable
 
 library = Library("arrays")
@@ -25,6 +25,8 @@ def _dimensions_argument(value: Any) -> tuple[int, ...]:
         return (size("make-array", 1, value),)
     dims = tuple(size("make-array", 1, extent) for extent in items_of_list("make-array", 1, value))
     size("make-array", 1, math.prod(dims))
+    if len(dims) > 64:
+        raise error("E-LIMIT-003", f"make-array: {len(dims)} dimensions are more than the 64 allowed")
     return dims
 
 
@@ -47,6 +49,7 @@ def make_array(
     if displaced:
         raise error("E-VALUE-006", "make-array: displaced arrays are not supported", help="use subseq or replace")
     dims = _dimensions_argument(dimensions)
+    spend_on_new(math.prod(dims))
     textual = isinstance(element_type, Symbol) and element_type.name in (
         "character",
         "base-char",

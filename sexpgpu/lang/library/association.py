@@ -18,9 +18,9 @@ from sexpgpu.lang.library.access import (
     pair_test,
     predicate,
 )
-from sexpgpu.lang.library.check import MOST_ELEMENTS, wrong_type
+from sexpgpu.lang.library.check import FREE_WORK, LONGEST_LIST, SOME_WORK, spend, wrong_type
 from sexpgpu.lang.library.conses import rebuilt
-from sexpgpu.lang.library.equality import eql
+from sexpgpu.lang.library.equality import eql, hash_image
 from sexpgpu.lang.printer import brief
 
 library = Library("association")
@@ -31,13 +31,15 @@ _KEYS = "&key key test test-not"
 def _tail(name: str, test: Test, a: Any, key: Any, position: int = 2) -> Any:
     function = key_of(key)
     cell = a
-    for _ in range(MOST_ELEMENTS):
+    for walked in range(LONGEST_LIST):
         if not isinstance(cell, Cons):
             if cell is NIL:
                 return NIL
             raise wrong_type(name, position, a, "a list" if cell is a else "a proper list")
         if test(cell.car if function is None else function(cell.car)):
             return cell
+        if walked & SOME_WORK == SOME_WORK:
+            spend(8 * SOME_WORK)
         cell = cell.cdr
     raise endless(name)
 
@@ -106,13 +108,15 @@ def pairlis(keys: Any, values: Any, a: Any = NIL) -> Any:
 
 @library.builtin("getf", "(plist key &optional default)")
 def getf(plist: Any, key: Any, default: Any = NIL) -> Any:
-    cell = plist
+    cell, walked = plist, 0
     while isinstance(cell, Cons):
         if not isinstance(cell.cdr, Cons):
             raise error("E-TYPE-001", f"getf: {brief(plist)} is no property list: {brief(cell.car)} has no value")
         if eql(cell.car, key):
             return cell.cdr.car
-        cell = cell.cdr.cdr
+        cell, walked = cell.cdr.cdr, walked + 1
+        if walked & SOME_WORK == 0:
+            spend(8 * SOME_WORK)
     if cell is NIL:
         return default
     raise wrong_type("getf", 1, plist, "a property list (:key value ...)")
@@ -128,6 +132,7 @@ def get_properties(plist: Any, keys: Any) -> Any:
         if any(eql(cell.car, key) for key in wanted):
             return MV((cell.car, cell.cdr.car, cell))
         cell = cell.cdr.cdr
+        spend(FREE_WORK + 1)
     return MV((NIL, NIL, NIL))
 
 
@@ -146,12 +151,22 @@ class _Pair:
         self.left, self.right = items_of_list(name, 1, a), items_of_list(name, 2, b)
         self.left_keys, self.right_keys = keyed(self.left, key), keyed(self.right, key)
         self.matches = pair_test(test, test_not)
+        # Under the standard equalities membership is found by hashing instead of by comparing all pairs.
+        self.image = hash_image(test) if test_not is NIL else None
+        if self.image is not None:
+            self.left_set, self.right_set = set(map(self.image, self.left_keys)), set(map(self.image, self.right_keys))
 
-    def in_right(self, image: Any) -> bool:
-        return any(self.matches(image, other) for other in self.right_keys)
+    def in_right(self, key: Any) -> bool:
+        if self.image is not None:
+            return self.image(key) in self.right_set
+        spend(len(self.right_keys))
+        return any(self.matches(key, other) for other in self.right_keys)
 
-    def in_left(self, image: Any) -> bool:
-        return any(self.matches(other, image) for other in self.left_keys)
+    def in_left(self, key: Any) -> bool:
+        if self.image is not None:
+            return self.image(key) in self.left_set
+        spend(len(self.left_keys))
+        return any(self.matches(other, key) for other in self.left_keys)
 
 
 def _union(pair: _Pair) -> Any:
@@ -239,10 +254,13 @@ def tree_equal(a: Any, b: Any, *, test: Any = NIL, test_not: Any = NIL) -> Any:
     matches = pair_test(test, test_not)
 
     def same(left: Any, right: Any) -> bool:
+        walked = 0
         while isinstance(left, Cons) and isinstance(right, Cons):
             if not same(left.car, right.car):
                 return False
-            left, right = left.cdr, right.cdr
+            left, right, walked = left.cdr, right.cdr, walked + 1
+            if walked & SOME_WORK == 0:
+                spend(8 * SOME_WORK)
         return not isinstance(left, Cons) and not isinstance(right, Cons) and matches(left, right)
 
     return T if same(a, b) else NIL

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from sexpgpu.diag import Diagnostic, SxError, error
+from sexpgpu.lang.active import active
 from sexpgpu.lang.conditions import TypeFault
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol, symbol
@@ -15,8 +16,12 @@ REALS: Final = frozenset({int, float, Fraction})
 RATIONALS: Final = frozenset({int, Fraction})
 
 # Sizes are bounded before anything is computed, so that one form can neither hang nor exhaust a check.
-MOST_BITS: Final = 1 << 20
-MOST_ELEMENTS: Final = 10_000_000
+MOST_BITS: Final = 1 << 18
+MOST_ELEMENTS: Final = 1_000_000
+LONGEST_LIST: Final = 2_000_000
+LONGEST_TEXT: Final = 10_000_000
+FREE_WORK: Final = 64
+SOME_WORK: Final = 4095
 
 _KINDS: Final[dict[type, str]] = {
     int: "the integer",
@@ -29,6 +34,18 @@ _KINDS: Final[dict[type, str]] = {
     Array: "the array",
     HashTable: "the hash table",
 }
+
+
+def spend(work: int) -> None:
+    """Count a builtin's work, about one element each, against the steps that evaluation may take."""
+    if work > FREE_WORK:
+        active().spend(work)
+
+
+def spend_on_new(elements: int) -> None:
+    """Count a list or vector about to be made; making an element costs a few times what walking it does."""
+    if elements > FREE_WORK:
+        active().spend(4 * elements)
 
 
 def describe(value: Any) -> str:
@@ -124,4 +141,5 @@ def bounds(name: str, length: int, start: Any, end: Any) -> tuple[int, int]:
         raise error("E-TYPE-001", f"{name}: {brief(bad)} is no position in a sequence, an integer of at least 0")
     if not 0 <= start <= end <= length:
         raise error("E-VALUE-003", f"{name}: {start} to {end} is no part of a sequence of {length} elements")
+    spend(length >> 8)
     return start, end

@@ -9,7 +9,7 @@ from typing import Any
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Cons, T, boolean, lisp_list
 from sexpgpu.lang.library.access import endless, items_of_list
-from sexpgpu.lang.library.check import MOST_ELEMENTS, size, wrong_type
+from sexpgpu.lang.library.check import LONGEST_LIST, size, spend, spend_on_new, wrong_type
 
 library = Library("conses")
 
@@ -114,13 +114,14 @@ def nthcdr(n: Any, a: Any, name: str = "nthcdr") -> Any:
         raise wrong_type(name, 1, n, "an integer of at least 0")
     if not isinstance(a, Cons) and a is not NIL:
         raise wrong_type(name, 2, a, "a list")
-    cell = a
-    for _ in range(n):
-        if cell is NIL:
-            break
+    cell, left = a, n
+    while left and cell is not NIL:
         if not isinstance(cell, Cons):
             raise wrong_type(name, 2, a, "a proper list")
-        cell = cell.cdr
+        cell, left = cell.cdr, left - 1
+        if n - left > LONGEST_LIST:
+            raise endless(name)
+    spend(n - left)
     return cell
 
 
@@ -169,7 +170,8 @@ def list_star(*items: Any) -> Any:
 
 @library.builtin("make-list", "(size &key initial-element)")
 def make_list(count: Any, *, initial_element: Any = NIL) -> Any:
-    return lisp_list([initial_element] * size("make-list", 1, count))
+    spend_on_new(size("make-list", 1, count))
+    return lisp_list([initial_element] * count)
 
 
 @library.builtin("endp", "(list)")
@@ -203,7 +205,9 @@ def append(*lists: Any) -> Any:
     result = lists[-1]
     for position in range(len(lists) - 2, -1, -1):
         if lists[position] is not NIL:
-            result = lisp_list(items_of_list("append", position + 1, lists[position]), result)
+            items = items_of_list("append", position + 1, lists[position])
+            spend_on_new(len(items))
+            result = lisp_list(items, result)
     return result
 
 
@@ -214,8 +218,9 @@ def revappend(a: Any, tail: Any) -> Any:
 
 def last_cons(name: str, a: Cons) -> Cons:
     """The last cons of a list."""
-    for _ in range(MOST_ELEMENTS):
+    for walked in range(LONGEST_LIST):
         if not isinstance(a.cdr, Cons):
+            spend(walked)
             return a
         a = a.cdr
     raise endless(name)
@@ -249,8 +254,9 @@ def _cells(name: str, a: Any) -> list[Cons]:
     while isinstance(cell, Cons):
         cells.append(cell)
         cell = cell.cdr
-        if len(cells) > MOST_ELEMENTS:
+        if len(cells) > LONGEST_LIST:
             raise endless(name)
+    spend(len(cells))
     return cells
 
 
@@ -283,25 +289,20 @@ def ldiff(a: Any, tail: Any) -> Any:
     from sexpgpu.lang.library.equality import eql
 
     items: list[Any] = []
-    cell = a if isinstance(a, Cons) or a is NIL else _refuse_list("ldiff", a)
-    while isinstance(cell, Cons):
+    for cell in _cells("ldiff", a if isinstance(a, Cons) or a is NIL else _refuse_list("ldiff", a)):
         if cell is tail:
             return lisp_list(items)
         items.append(cell.car)
-        cell = cell.cdr
-    return lisp_list(items, NIL if eql(cell, tail) else cell)
+    end = cell.cdr if items else NIL
+    return lisp_list(items, NIL if eql(end, tail) else end)
 
 
 @library.builtin("tailp", "(tail list)")
 def tailp(tail: Any, a: Any) -> Any:
     from sexpgpu.lang.library.equality import eql
 
-    cell = a if isinstance(a, Cons) or a is NIL else _refuse_list("tailp", a)
-    while isinstance(cell, Cons):
-        if cell is tail:
-            return T
-        cell = cell.cdr
-    return boolean(eql(cell, tail))
+    cells = _cells("tailp", a if isinstance(a, Cons) or a is NIL else _refuse_list("tailp", a))
+    return boolean(any(cell is tail for cell in cells) or eql(cells[-1].cdr if cells else a, tail))
 
 
 @library.builtin("copy-list", "(list)")
@@ -327,6 +328,8 @@ def rebuilt(tree: Any, change: Callable[[Any], tuple[bool, Any]]) -> Any:
             break
         spine.append(tree)
         tree = tree.cdr
+        if len(spine) > LONGEST_LIST:
+            raise endless("substitution in a tree")
     result = new if claimed else tree
     for cell in reversed(spine):
         part = rebuilt(cell.car, change)

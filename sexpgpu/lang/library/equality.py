@@ -12,9 +12,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
+from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, T, boolean
-from sexpgpu.lang.library.check import REALS
+from sexpgpu.lang.library.check import REALS, SOME_WORK, spend
 from sexpgpu.lang.structures import Structure
 
 library = Library("equality")
@@ -34,12 +35,15 @@ def eql(a: Any, b: Any) -> bool:
 
 def equal(a: Any, b: Any) -> bool:
     """`eql`, or strings of the same characters, or lists of `equal` parts."""
+    walked = 0
     while isinstance(a, Cons) and isinstance(b, Cons):
         if a is b:
             return True
         if not equal(a.car, b.car):
             return False
-        a, b = a.cdr, b.cdr
+        a, b, walked = a.cdr, b.cdr, walked + 1
+        if walked & SOME_WORK == 0:
+            spend(8 * SOME_WORK)
     if type(a) is str:
         return type(b) is str and a == b
     return eql(a, b)
@@ -47,10 +51,13 @@ def equal(a: Any, b: Any) -> bool:
 
 def equalp(a: Any, b: Any) -> bool:
     """`equal` blind to letter case and to the types of numbers, and into arrays and hash tables."""
+    walked = 0
     while isinstance(a, Cons) and isinstance(b, Cons):
         if not equalp(a.car, b.car):
             return False
-        a, b = a.cdr, b.cdr
+        a, b, walked = a.cdr, b.cdr, walked + 1
+        if walked & SOME_WORK == 0:
+            spend(8 * SOME_WORK)
     if type(a) in REALS:
         return type(b) in REALS and a == b
     if type(a) is Char:
@@ -149,6 +156,8 @@ def equal_image(key: Any) -> Any:
     while isinstance(key, Cons):
         parts.append(equal_image(key.car))
         key = key.cdr
+        if len(parts) & SOME_WORK == 0:
+            spend(8 * SOME_WORK)
     parts.append(equal_image(key))
     return tuple(parts)
 
@@ -170,6 +179,8 @@ def equalp_image(key: Any) -> Any:
     while isinstance(key, Cons):
         parts.append(equalp_image(key.car))
         key = key.cdr
+        if len(parts) & SOME_WORK == 0:
+            spend(8 * SOME_WORK)
     parts.append(equalp_image(key))
     return tuple(parts)
 
@@ -180,3 +191,16 @@ IMAGES: Final[dict[str, Callable[[Any], Any]]] = {
     "equal": equal_image,
     "equalp": equalp_image,
 }
+
+
+_IMAGE_OF_TEST: Final = {
+    lisp_eq: eql_image,
+    lisp_eql: eql_image,
+    lisp_equal: equal_image,
+    lisp_equalp: equalp_image,
+}
+
+
+def hash_image(test: Any) -> Callable[[Any], Any] | None:
+    """The image under which a `:test` is equality, None when it is not one of the standard equalities."""
+    return eql_image if test is NIL else _IMAGE_OF_TEST.get(as_function(test))

@@ -8,7 +8,7 @@ from sexpgpu.diag import error
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import MV, NIL, Cons, HashTable, Symbol, T, lisp_list, symbol
-from sexpgpu.lang.library.check import MOST_ELEMENTS, wrong_type
+from sexpgpu.lang.library.check import MOST_ELEMENTS, spend, wrong_type
 from sexpgpu.lang.library.equality import IMAGES
 from sexpgpu.lang.printer import brief
 
@@ -70,7 +70,9 @@ def clrhash(table: Any) -> Any:
 def maphash(function: Any, table: Any) -> Any:
     """Call the function with each key and value as they stood when the walk began."""
     call = as_function(function)
-    for key, value in list(_table("maphash", 2, table).table.values()):
+    entries = list(_table("maphash", 2, table).table.values())
+    spend(len(entries))
+    for key, value in entries:
         call(key, value)
     return NIL
 
@@ -94,4 +96,5 @@ def hash_table_test(table: Any) -> Any:
 def loop_pairs(table: Any) -> Any:
     """The entries of a table as pairs (key . value), for `loop ... being the hash-keys of`."""
     entries = _table("loop: being the hash-keys of", 0, table).table
+    spend(len(entries))
     return lisp_list([Cons(key, value) for key, value in entries.values()])

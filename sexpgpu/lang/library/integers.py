@@ -28,7 +28,12 @@ def gcd(*args: Any) -> Any:
 @library.builtin("lcm", "(&rest integers)")
 def lcm(*args: Any) -> Any:
     _all_integers("lcm", args)
-    return math.lcm(*args)
+    result = 1
+    for value in args:
+        result = math.lcm(result, value)
+        if result.bit_length() > MOST_BITS:
+            raise too_large("lcm")
+    return result
 
 
 @library.builtin("isqrt", "(integer)")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sexpgpu.diag import error
-from sexpgpu.lang.active import as_function
+from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import MV, NIL, Array, Cons, T, lisp_list, one
 from sexpgpu.lang.library.access import holds, items_of, items_of_list, join
@@ -51,6 +51,7 @@ def _along_tails(name: str, function: Any, lists: tuple[Any, ...]) -> Iterator[A
             raise wrong_type(name, position, a, "a list")
     tails = list(lists)
     while all(isinstance(tail, Cons) for tail in tails):
+        active().spend(16)
         yield one(call(*tails))
         tails = [tail.cdr for tail in tails]
 

@@ -9,7 +9,7 @@ from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.format import format_onto, format_text
 from sexpgpu.lang.forms import NIL, T
 from sexpgpu.lang.library.characters import code_of
-from sexpgpu.lang.library.check import bounds, string
+from sexpgpu.lang.library.check import bounds, spend, string
 from sexpgpu.lang.printer import brief, in_base, print_form, print_text
 from sexpgpu.lang.streams import TextOutput, destination
 
@@ -49,6 +49,11 @@ def _written(name: str, value: Any, escape: Any, base: Any, radix: Any) -> str:
     return print_form(value) if escape is not NIL else print_text(value)
 
 
+def _counted(text: str) -> str:
+    spend(len(text) >> 3)
+    return text
+
+
 _WRITE = "&key stream escape base radix readably pretty case length level array gensym circle lines right-margin"
 
 
@@ -60,17 +65,17 @@ def write(value: Any, *, stream: Any = NIL, escape: Any = T, base: Any = NIL, ra
 
 @library.builtin("write-to-string", f"(object {_WRITE})")
 def write_to_string(value: Any, *, escape: Any = T, base: Any = NIL, radix: Any = NIL, **others: Any) -> Any:
-    return _written("write-to-string", value, escape, base, radix)
+    return _counted(_written("write-to-string", value, escape, base, radix))
 
 
 @library.builtin("prin1-to-string", "(object)")
 def prin1_to_string(value: Any) -> Any:
-    return print_form(value)
+    return _counted(print_form(value))
 
 
 @library.builtin("princ-to-string", "(object)")
 def princ_to_string(value: Any) -> Any:
-    return print_text(value)
+    return _counted(print_text(value))
 
 
 @library.builtin("terpri", "(&optional stream)")

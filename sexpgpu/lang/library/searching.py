@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL
 from sexpgpu.lang.library.access import (
@@ -21,16 +20,8 @@ from sexpgpu.lang.library.access import (
     predicate,
     same_kind,
 )
-from sexpgpu.lang.library.check import bounds, wrong_type
-from sexpgpu.lang.library.equality import (
-    eql_image,
-    equal_image,
-    equalp_image,
-    lisp_eq,
-    lisp_eql,
-    lisp_equal,
-    lisp_equalp,
-)
+from sexpgpu.lang.library.check import bounds, spend, wrong_type
+from sexpgpu.lang.library.equality import hash_image
 
 library = Library("searching")
 
@@ -130,24 +121,17 @@ _family("substitute", "new ", "count", _substitute)
 _family("nsubstitute", "new ", "count", _substitute)
 
 
-# Under the standard equalities duplicates are found by hashing instead of by comparing all pairs.
-_IMAGES = {
-    lisp_eq: eql_image,
-    lisp_eql: eql_image,
-    lisp_equal: equal_image,
-    lisp_equalp: equalp_image,
-}
-
-
-def _duplicates(keys: list[Any], test: Any, test_not: Any) -> list[bool]:
+def _duplicates(keys: list[Any], test: Any, test_not: Any, swap: bool = False) -> list[bool]:
     """For each key whether a later one matches it."""
-    image = None
-    if test_not is NIL:
-        image = eql_image if test is NIL else _IMAGES.get(as_function(test))
+    # Under the standard equalities duplicates are found by hashing instead of by comparing all pairs.
+    image = hash_image(test) if test_not is NIL else None
     if image is not None:
         last = {image(key): index for index, key in enumerate(keys)}
         return [last[image(key)] != index for index, key in enumerate(keys)]
     matches = pair_test(test, test_not)
+    spend(len(keys) * len(keys) // 2)
+    if swap:
+        return [any(matches(later, key) for later in keys[index + 1 :]) for index, key in enumerate(keys)]
     return [any(matches(key, later) for later in keys[index + 1 :]) for index, key in enumerate(keys)]
 
 
@@ -168,12 +152,8 @@ def _without_duplicates(name: str) -> None:
         if from_end is NIL:
             doubled = _duplicates(keys, test, test_not)
         else:
-            swapped = pair_test(test, test_not) if test is not NIL or test_not is not NIL else None
-            doubled = (
-                _duplicates(keys[::-1], test, test_not)[::-1]
-                if swapped is None
-                else [any(swapped(before, at) for before in keys[:index]) for index, at in enumerate(keys)]
-            )
+            # The test's first argument stays the earlier element.
+            doubled = _duplicates(keys[::-1], test, test_not, swap=True)[::-1]
         kept = [item for item, double in zip(items[start:end], doubled, strict=True) if not double]
         return same_kind(sequence, [*items[:start], *kept, *items[end:]], name)
 
@@ -210,6 +190,7 @@ def search(
         return NIL if found < 0 else found
     left, right = keyed(wanted[start1:end1], key), keyed(items[start2:end2], key)
     matches = pair_test(test, test_not)
+    spend(len(left) * len(right))
     starts = range(len(right) - len(left) + 1)
     for at in reversed(starts) if from_end is not NIL else starts:
         if all(matches(a, right[at + offset]) for offset, a in enumerate(left)):

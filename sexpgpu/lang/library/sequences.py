@@ -7,9 +7,9 @@ from typing import Any
 from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.foreign import Foreign
-from sexpgpu.lang.forms import NIL, Array, Cons, character, lisp_list
+from sexpgpu.lang.forms import NIL, Array, Cons, Symbol, character, lisp_list
 from sexpgpu.lang.library.access import items_of, same_kind
-from sexpgpu.lang.library.check import bounds, index_error, size, wrong_type
+from sexpgpu.lang.library.check import LONGEST_TEXT, bounds, index_error, size, spend, wrong_type
 from sexpgpu.lang.library.mapping import as_result, immutable, store_items
 
 library = Library("sequences")
@@ -80,6 +80,12 @@ _reverse("nreverse")
 
 @library.builtin("concatenate", "(result-type &rest sequences)")
 def concatenate(kind: Any, *sequences: Any) -> Any:
+    if isinstance(kind, Symbol) and kind.name == "string" and all(type(part) is str for part in sequences):
+        length = sum(map(len, sequences))
+        if length > LONGEST_TEXT:
+            raise error("E-LIMIT-003", f"concatenate: a string of {length:,} characters is too long")
+        spend(length >> 8)
+        return "".join(sequences)
     items = [item for position, part in enumerate(sequences, 2) for item in items_of("concatenate", position, part)]
     return as_result("concatenate", kind, items)
 

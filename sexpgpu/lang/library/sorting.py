@@ -11,7 +11,7 @@ from sexpgpu.lang.builtin import Library, keyword_arguments, parse_parameters
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array
 from sexpgpu.lang.library.access import holds, items_of, keyed, same_kind
-from sexpgpu.lang.library.check import REALS
+from sexpgpu.lang.library.check import REALS, spend
 from sexpgpu.lang.library.mapping import as_result
 
 library = Library("sorting")
@@ -33,6 +33,7 @@ class _Ordered:
 def _sorted(items: list[Any], predicate: Any, key: Any) -> list[Any]:
     before = as_function(predicate)
     keys = keyed(items, key)
+    spend(len(items) * len(items).bit_length())
     order = list(range(len(items)))
     comparison = getattr(before, "__qualname__", "")
     if comparison in ("builtin <", "builtin >") and all(type(k) in REALS for k in keys):

@@ -10,8 +10,9 @@ from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import MV, NIL, Char, Symbol, T, character
 from sexpgpu.lang.library.access import items_of
+from sexpgpu.lang.library.arithmetic import too_large
 from sexpgpu.lang.library.characters import code_of, lower, upper
-from sexpgpu.lang.library.check import bounds, index_error, size, string, wrong_type
+from sexpgpu.lang.library.check import MOST_BITS, bounds, index_error, size, string, wrong_type
 from sexpgpu.lang.library.equality import folded
 from sexpgpu.lang.library.mapping import immutable
 from sexpgpu.lang.printer import brief
@@ -152,6 +153,8 @@ def parse_integer(text: Any, *, start: Any = 0, end: Any = NIL, radix: Any = 10,
     end_of_text = stop
     while junk_allowed is NIL and end_of_text < last and text[end_of_text].isspace():
         end_of_text += 1
+    if stop - digits > MOST_BITS // 8:
+        raise too_large("parse-integer")
     if stop == digits or (junk_allowed is NIL and end_of_text < last):
         if junk_allowed is not NIL:
             return MV((NIL, at if stop == digits == at else stop))
