@@ -41,5 +41,5 @@ def read_one(text: str) -> Any:
     """The one form that `text` reads as."""
     found: list[Diagnostic] = []
     (form,) = read_text(Source("test.sx", text), found.append)
-    assert found == []
+    assert [d for d in found if d.severity == "error"] == []
     return form.datum
