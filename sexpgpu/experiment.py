@@ -139,6 +139,7 @@ class LoaderField:
     name: str
     source: Source
     type: TensorType  # of one batch: [batch, ...]
+    span: Span | None = None  # where its source is made
 
 
 @frozen

@@ -77,7 +77,7 @@ def compile_in(context: Context, path: Path, selection: Selection, *, passes: bo
     """Compile in a context that the caller owns."""
     diagnostics = Diagnostics()
     session = new_session(diagnostics)
-    declared = Declarations(path.resolve().parent)
+    declared = Declarations(path)
     done = Compilation(path, selection, session, context, diagnostics, declared)
     try:
         require_file(path)
@@ -100,7 +100,7 @@ def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, li
     lines: list[str] = []
     try:
         require_file(path)
-        with declaring(Declarations(path.resolve().parent)):
+        with declaring(Declarations(path)):
             lines = [result.line for result in session.evaluate_file(path, selection)]
     except SxError as fault:
         diagnostics.report(fault.diagnostic)

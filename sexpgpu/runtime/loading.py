@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from attrs import define, field
+from attrs import define
+from attrs import field as attribute
 
 from sexpgpu.data.loader import OpenLoader, open_loader
-from sexpgpu.data.readers import Reader
+from sexpgpu.data.readers import Reader, open_source
 from sexpgpu.data.source import Source
 from sexpgpu.diag import SxError, error
-from sexpgpu.experiment import Loader
+from sexpgpu.experiment import Loader, LoaderField
 
 
 @define
 class Loaders:
     """The loaders opened so far, by name; sources that several share are read once."""
 
-    _opened: dict[str, OpenLoader] = field(factory=dict, init=False)
-    _sources: dict[Source, Reader] = field(factory=dict, init=False)
+    _opened: dict[str, OpenLoader] = attribute(factory=dict, init=False)
+    _sources: dict[Source, Reader] = attribute(factory=dict, init=False)
 
     def open(self, loader: Loader) -> OpenLoader:
         """The loader, open; errors of its data point at its form."""
@@ -28,6 +29,8 @@ class Loaders:
         return self._opened[loader.name]
 
     def _open(self, loader: Loader) -> OpenLoader:
+        for field in loader.fields:
+            self._read(field)
         opened = open_loader(
             loader.name,
             {field.name: field.source for field in loader.fields},
@@ -48,6 +51,14 @@ class Loaders:
                     actual=f"{reader.type} a record",
                 )
         return opened
+
+    def _read(self, field: LoaderField) -> None:
+        """Open a field's source; an error of its data points at the form that makes it."""
+        if field.source not in self._sources:
+            try:
+                self._sources[field.source] = open_source(field.source)
+            except SxError as fault:
+                raise SxError(fault.diagnostic.at(field.span)) from None
 
     @property
     def fitted(self) -> dict[str, object]:

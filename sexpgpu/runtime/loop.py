@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from attrs import define, field, frozen
@@ -22,7 +22,8 @@ from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.status import Status
 from sexpgpu.runtime.step import Refusal, StepResult, TrainStep
 
-_RECORDS_SHOWN = 64
+_RECORDS_TOLD = 64  # in the event
+_RECORDS_SHOWN = 8  # on the screen
 
 
 @frozen
@@ -121,7 +122,7 @@ class Loop:
         what = {None: "the gradient norm", "loss": "the loss"}.get(refusal.tensor, f"the gradient of {refusal.tensor}")
         where = "" if refusal.microbatch is None else f", microbatch {refusal.microbatch}"
         message = f"step {step}{where}: {what} is not finite; nothing of the step is kept"
-        records = refusal.records[:_RECORDS_SHOWN]
+        records = refusal.records[:_RECORDS_TOLD]
         self.events.write(
             "warning",
             step,
@@ -141,7 +142,7 @@ class Loop:
                 span,
                 expected="a finite loss and a finite gradient norm",
                 actual=f"{what} is not, at step {step}",
-                notes=[Note(f"records {', '.join(map(str, records))}")],
+                notes=[Note(f"records {_some(refusal.records)}")],
                 help="the newest checkpoint has the last good state; try a lower rate or `:clip-norm`",
             )
 
@@ -186,6 +187,12 @@ class Loop:
 
     def _commit(self) -> bool:
         return self.keeper.commit(self.done, self.skipped, tuple(self.evaluated), self.tensors)
+
+
+def _some(records: Sequence[int]) -> str:
+    """The first few of the records, and how many more there are."""
+    more = len(records) - _RECORDS_SHOWN
+    return ", ".join(map(str, records[:_RECORDS_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
 def held_bytes() -> int:

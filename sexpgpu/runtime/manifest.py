@@ -27,7 +27,7 @@ class Change:
     new: str
 
     def __str__(self) -> str:
-        return f"{self.name}  {self.old}  {self.new}"
+        return f"{self.name}: {self.old} in the checkpoint, {self.new} now"
 
 
 def manifest_json(manifest: Manifest) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def loader_record(value: LoaderValue, declared: Declarations) -> Loader:
         value.batch,
         order,
         declared.run.seed if value.seed is None else value.seed,
-        tuple(LoaderField(n, s, value.batch_type(n, value.batch)) for n, (s, _) in value.fields.items()),
+        tuple(LoaderField(n, s.source, value.batch_type(n, value.batch), s.span) for n, (s, _) in value.fields.items()),
         value.index_file.path if value.index_file else None,
         value.index_file.wrap if value.index_file else False,
         value.span,

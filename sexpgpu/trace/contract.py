@@ -64,16 +64,16 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
         found = session.variable(name) if name in kinds else session.function(name)
         wrong = found is not None and name in kinds and not isinstance(found, kinds[name])
         if (found is None or wrong) and not session.poisoned(name):
-            diagnostics.report(_missing(session, name, found))
+            diagnostics.report(_missing(session, declared, name, found))
         values[name] = None if wrong else found
     evaluate = session.function("evaluate")
     if evaluate is None and not session.poisoned("evaluate"):
         without = [e for e in declared.evaluations if e.evaluate is None]
         if without:
-            diagnostics.report(_missing(session, "evaluate", None).at(without[0].span))
+            diagnostics.report(_missing(session, declared, "evaluate", None, without[0].span))
     if declared.run is None:
         if not session.failed("defrun"):
-            diagnostics.report(_missing(session, "defrun", None))
+            diagnostics.report(_missing(session, declared, "defrun", None))
         return None
     if any(values[name] is None for name in ("train-loader", "prepare", "model", "objective")):
         return None
@@ -90,8 +90,18 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
     )
 
 
-def _missing(session: Session, name: str, found: Any) -> Diagnostic:
+def _missing(
+    session: Session, declared: Declarations, name: str, found: Any, needed_at: Span | None = None
+) -> Diagnostic:
+    """What is wrong with a contract name, at its definition, where it is needed, or at the end of the file."""
     code, wanted, form = _FORMS[name]
     what = f"the file has no `{name}`" if found is None else f"`{name}` is not {wanted}"
     actual = None if found is None else show(found)
-    return Diagnostic(code, what, session.span_of(name), expected=wanted, actual=actual, help=form)
+    span = session.span_of(name) or needed_at or _end(session, str(declared.entry))
+    return Diagnostic(code, what, span, expected=wanted, actual=actual, help=form)
+
+
+def _end(session: Session, file: str) -> Span:
+    """The last line of a file: where a missing form would go."""
+    lines = session.sources.get(file, "").rstrip().splitlines() or [""]
+    return Span(file, len(lines), 1, len(lines), len(lines[-1]) + 1)

@@ -47,7 +47,7 @@ class LoaderValue(Foreign):
     batch: int
     order: str
     seed: int | None
-    fields: dict[str, tuple[Source, TensorType]]
+    fields: dict[str, tuple[SourceValue, TensorType]]
     index_file: IndexFile | None = None
     span: Span | None = None
 
@@ -88,11 +88,16 @@ class RunValue(Foreign):
 
 @define(eq=False)
 class Declarations:
-    """Everything declared so far; `base` is the directory that the entry file's paths start from."""
+    """Everything declared so far in the entry file, as the command line names it."""
 
-    base: Path
+    entry: Path
     evaluations: list[EvaluationValue] = field(factory=list)
     run: RunConfig | None = None
+
+    @property
+    def base(self) -> Path:
+        """The directory that the entry file's paths start from."""
+        return self.entry.resolve().parent
 
     def located(self, path: str, span: Span | None) -> str:
         """The absolute path of `path` as the file of `span` writes it; addresses stay as they are."""

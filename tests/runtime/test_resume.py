@@ -162,10 +162,10 @@ def test_a_changed_experiment_is_refused_with_the_difference(folder: Path) -> No
     assert result.code == 1
     assert result.error is not None
     assert result.error.code == "E-CKPT-003"
-    assert [note.text for note in result.error.notes] == ["lr  0.5  0.25"]
+    assert [note.text for note in result.error.notes] == ["lr: 0.5 in the checkpoint, 0.25 now"]
     assert (out / "events.jsonl").read_bytes() == before
     assert run(changed, options(out, resume="latest", allow_changed=True)).code == 0
-    assert events(out, "open")[-1]["changed"] == ["lr  0.5  0.25"]
+    assert events(out, "open")[-1]["changed"] == ["lr: 0.5 in the checkpoint, 0.25 now"]
 
 
 def test_other_tensors_are_refused_by_name(folder: Path) -> None:

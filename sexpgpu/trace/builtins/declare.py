@@ -35,7 +35,7 @@ def loader(name: Any, options: Any, fields: Any) -> LoaderValue:
         key, value = arguments.items("defloader", pair, "a field")
         source = source_argument(f"field {arguments.name('defloader', key)}", value)
         try:
-            typed[arguments.name("defloader", key)] = (source, facts.record_type(source, declarations().base))
+            typed[arguments.name("defloader", key)] = (value, facts.record_type(source, declarations().base))
         except SxError as fault:
             raise SxError(fault.diagnostic.at(value.span)) from None
     if not typed:

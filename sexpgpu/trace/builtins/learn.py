@@ -195,9 +195,11 @@ def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer:
     for state in items("defoptimizer", states, "the states"):
         label, *options = items("defstate", state, "a state")
         pairs = {python_name(k.name): f for k, f in zip(options[::2], options[1::2], strict=True)}
-        unknown = [k for k in pairs if k not in ("like", "init", "shape")]
+        unknown = [k for k in pairs if k not in ("like", "init", "shape", "when")]
         if unknown:
-            raise error("E-ARG-002", f"`defstate` has no keyword :{unknown[0]}; it has :like :init :shape")
+            raise error("E-ARG-002", f"`defstate` has no keyword :{unknown[0]}; it has :like :init :shape :when")
+        if "when" in pairs and pairs.pop("when")(NIL) is NIL:
+            continue
         declared.append(StateDeclaration(name("defstate", label), pairs))
     return Optimizer(
         name("defoptimizer", key),
