@@ -7,7 +7,6 @@ from typing import Any, Final
 from sexpgpu.diag import Note, Span
 from sexpgpu.lang.forms import Cons, Source, SourceCons
 
-
 MOST_NOTES: Final = 5
 
 
