@@ -7,7 +7,7 @@ import builtins
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from sexpgpu.diag import Diagnostic, SxError
+from sexpgpu.diag import SxError
 from sexpgpu.lang import runtime
 from sexpgpu.lang.analyze import specials  # noqa: F401  fills the table of special forms
 from sexpgpu.lang.analyze.core import Analyzer
@@ -83,7 +83,7 @@ class Deferred:
         self.place = place
         self._parts = parts
         self._made: FunctionIR | None = None
-        self._failure: Diagnostic | None = None
+        self._failure: SxError | None = None
         self._compiled = False
         self.function = FunctionType(_STUB_CODE, module.namespace, f"{key.name}#0")
         self.function.__kwdefaults__ = {"deferred": self}
@@ -91,7 +91,7 @@ class Deferred:
     def analyze(self) -> FunctionIR:
         """The analysed function; an error in it is raised each time, as one and the same failure."""
         if self._failure is not None:
-            raise Poisoned(self._failure)
+            raise Poisoned(self._failure.diagnostic)
         if self._made is None:
             analyzer = Analyzer(self.session, self.module, waits=True)
             try:
@@ -101,7 +101,7 @@ class Deferred:
                     head, rest = self._parts[1], self._parts[2:]
                     made = analyze_lambda(analyzer, self.key.name, head, rest, bare_scope(), self.place, self.block)
             except SxError as fault:
-                self._failure = fault.diagnostic
+                self._failure = fault
                 raise
             self._made = made
         return self._made

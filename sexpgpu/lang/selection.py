@@ -134,7 +134,7 @@ def _unknown_knob(name: str, declared: Declared, span: Span | None) -> SxError:
 
 def _pairs(items: Items, declared: Declared) -> Iterator[tuple[str, tuple[Any, Place]]]:
     for entry, where in items:
-        parts = items_of(entry, where, VARIANT)
+        parts = items_of(entry, where, VARIANT) if isinstance(entry, Cons) else []
         if len(parts) != 2 or not isinstance(parts[0][0], Symbol):
             raise fault(where, "E-KNOB-005", f"expected (knob value), found {show(entry)}")
         if parts[0][0].name not in declared.knobs:
@@ -149,7 +149,7 @@ def sweep_points(items: Items, declared: Declared) -> Iterator[Point]:
     """The points of a sweep: the grid of its entries, the last varying fastest; `:zip` lists go together."""
     axes: list[list[Point]] = []
     for entry, where in items:
-        parts = items_of(entry, where, SWEEP)
+        parts = items_of(entry, where, SWEEP) if isinstance(entry, Cons) else []
         if not parts or not isinstance(parts[0][0], Symbol):
             raise fault(where, "E-KNOB-005", f"expected (knob value...), found {show(entry)}")
         if parts[0][0] is keyword("zip"):
@@ -164,7 +164,7 @@ def sweep_points(items: Items, declared: Declared) -> Iterator[Point]:
 
 
 def _column(entry: Any, where: Place, declared: Declared) -> list[Point]:
-    parts = items_of(entry, where, SWEEP)
+    parts = items_of(entry, where, SWEEP) if isinstance(entry, Cons) else []
     if len(parts) < 2 or not isinstance(parts[0][0], Symbol):
         raise fault(where, "E-KNOB-005", f"expected (knob value...), found {show(entry)}")
     name = parts[0][0].name

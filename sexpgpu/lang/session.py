@@ -72,9 +72,9 @@ class Session:
         return self._steps.tick
 
     @property
-    def steps_taken(self) -> int:
-        """Function calls and loop turns so far."""
-        return self.limits.steps - self._steps.left
+    def steps_left(self) -> int:
+        """How many function calls and loop turns may still be made."""
+        return self._steps.left
 
     def spend(self, steps: int) -> None:
         """Count the work of a builtin as so many steps of the budget."""
@@ -255,8 +255,12 @@ class Session:
             analyzer, scope = environment.analyzer, environment.scope
         else:
             analyzer, scope = Analyzer(self, self.module), bare_scope()
-        place = Place(Source("<form>", ""), 0, 0)
-        return analyzer.macroexpand(form, scope, place, once)
+        place = Place(Source("", ""), 0, 0)
+        try:
+            return analyzer.macroexpand(form, scope, place, once)
+        except SxError as fault:
+            # The form has no place of its own; the caller of macroexpand has.
+            raise SxError(evolve(fault.diagnostic, span=None)) from fault
 
     def next_number(self) -> int:
         """A counter for generated names."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import frozen
 
 from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError
-from sexpgpu.lang.analyze.core import Analyzer
+from sexpgpu.lang.analyze.core import DEEPEST_EXPANSION, Analyzer, endless_expansion
 from sexpgpu.lang.analyze.definition import defined_function
 from sexpgpu.lang.analyze.grammar import SPECIALS, items_of, name_of
 from sexpgpu.lang.analyze.suggest import unknown_function
@@ -89,7 +89,7 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
             session.catchers.clear()
             session.diagnostics.report(fault.diagnostic)
             _poison(session, module, form.datum, fault.diagnostic)
-            if fault.diagnostic.code == "E-LIMIT-001":
+            if not session.steps_left:
                 break
             continue
         results.append(_result(module, form.datum, name, value, place))
@@ -171,6 +171,7 @@ def evaluate_form(session: Session, module: Module, form: Any, place: Place) -> 
     """All values of a form; `progn` at the top evaluates its parts one after the other."""
     analyzer = Analyzer(session, module)
     scope = bare_scope()
+    expansions = 0
     while isinstance(form, Cons) and isinstance(form.car, Symbol):
         head = form.car
         if head is PROGN:
@@ -195,6 +196,9 @@ def evaluate_form(session: Session, module: Module, form: Any, place: Place) -> 
         macro = module.macro(head)
         if macro is None:
             break
+        expansions += 1
+        if expansions > DEEPEST_EXPANSION:
+            raise endless_expansion(head, place)
         form = analyzer.expand(macro, form, scope, place)
         place = place.expanded(head.name, macro.quiet).of_form(form)
     if not isinstance(form, Cons | Symbol):

@@ -34,6 +34,11 @@ DECLARE = symbol("declare")
 DEEPEST_EXPANSION = 500
 
 
+def endless_expansion(macro: Symbol, place: Place) -> SxError:
+    """E-LIMIT-001 of a macro whose expansion is always a macro call again."""
+    return fault(place, "E-LIMIT-001", f"`{macro.name}` expands without end")
+
+
 class Environment:
     """What `&environment` gives a macro: enough to expand further forms where the call stands."""
 
@@ -89,7 +94,7 @@ class Analyzer:
                 return self._call(head, form, scope, place)
             expansions += 1
             if expansions > DEEPEST_EXPANSION:
-                raise fault(place, "E-LIMIT-001", f"`{head.name}` expands without end")
+                raise endless_expansion(head, place)
             form = self.expand(macro, form, scope, place)
             place = place.expanded(head.name, macro.quiet).of_form(form)
 
@@ -126,8 +131,13 @@ class Analyzer:
 
     def macroexpand(self, form: Any, scope: Scope, place: Place, once: bool = False) -> tuple[Any, bool]:
         """`form` with its head expanded until it is no macro call (or once), and whether it was expanded."""
-        expanded = False
+        expansions = 0
         while True:
+            expanded = expansions > 0
+            if once and expanded:
+                return form, expanded
+            if expansions > DEEPEST_EXPANSION:
+                raise endless_expansion(form.car if isinstance(form, Cons) else form, place)
             if isinstance(form, Symbol):
                 found = scope.variable(form)
                 stands_for = found.expansion if isinstance(found, SymbolMacro) else None
@@ -146,9 +156,7 @@ class Analyzer:
                 form = self.expand(macro, form, scope, place)
             else:
                 return form, expanded
-            expanded = True
-            if once:
-                return form, expanded
+            expansions += 1
 
     # Variables.
 

@@ -1,0 +1,162 @@
+"""What an error says: its code, its place, a help, the expansions and calls that led to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from sexpgpu.diag import Diagnostic, Diagnostics
+from sexpgpu.lang.limits import run_deep
+from sexpgpu.lang.standard import standard_session
+from tests.lang.evaluation import fault
+
+
+def told(text: str) -> list[Diagnostic]:
+    """All that evaluating `text` reports, in order."""
+    diagnostics = Diagnostics()
+    run_deep(lambda: standard_session(diagnostics).evaluate_text(text, "test.sx"))
+    return list(diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "place", "help"),
+    [
+        ("(let ((width 3)) (* 2 widht))", "E-NAME-001", "1:23", "`width` is bound at 1:7"),
+        ("(+ 1 car)", "E-NAME-001", "1:6", "`car` is a function: write #'car to pass it, (car ...) to call it"),
+        ("(setq fresh 3)", "E-NAME-001", "1:7", "bind it with let, or define it with (def fresh ...)"),
+        ("(lenght '(1 2))", "E-NAME-002", "1:2", "did you mean `length`?"),
+        ("(def f #'car)\n(f '(1))", "E-NAME-002", "2:2", "`f` is a variable: write (funcall f ...)"),
+        ("(let ((f #'car)) (f '(1 2)))", "E-NAME-003", "1:19", "write (funcall f ...)"),
+        ("(setq nil 3)", "E-NAME-004", "1:7", None),
+        ("(defun if (x) x)", "E-NAME-004", "1:8", None),
+        ("(car 1 2)", "E-ARG-001", "1:1", None),
+        ("(defun f (a) a)\n(f)", "E-ARG-001", "2:1", None),
+        ("(funcall #'car 1 2)", "E-ARG-001", "1:1", None),
+        ("(defun f (&key width) width)\n(f :widht 4)", "E-ARG-002", "2:1", "did you mean :width?"),
+        ("(sort '(1) #'< :kye #'car)", "E-ARG-002", "1:1", None),
+        ("(defun f (&key width) width)\n(f :width)", "E-ARG-003", "2:1", None),
+        ("(car 5)", "E-TYPE-001", "1:1", None),
+        ("(dolist (x 5) x)", "E-TYPE-001", "1:1", None),
+        ("(let ((x 5)) `(a ,@x b))", "E-TYPE-001", "1:18", None),
+        ("(funcall 5)", "E-TYPE-002", "1:1", None),
+        ("((f) 1)", "E-TYPE-002", "1:2", "write (funcall (f) ...)"),
+        ("(/ 1 0)", "E-VALUE-001", "1:1", None),
+        ("(elt '(1 2) 5)", "E-VALUE-003", "1:1", None),
+        ("(ecase 3 (1 'a) (2 'b))", "E-VALUE-004", "1:1", None),
+        ('(error "width ~a is odd" 3)', "E-VALUE-005", "1:1", None),
+        ("(assert (= 1 2))", "E-VALUE-005", "1:1", None),
+        ("(let (x (list 1)) x)", "E-MACRO-001", "1:6", "write (let ((x (list 1))) ...)"),
+        ("(let ((x 1 2)) x)", "E-MACRO-001", "1:7", None),
+        ("(let ((x 1) (x 2)) x)", "E-MACRO-001", "1:13", "use let*"),
+        ("(cond x)", "E-MACRO-001", "1:7", None),
+        ("(if 1 2 3 4)", "E-MACRO-001", "1:1", None),
+        ("(dotimes i 3)", "E-MACRO-001", "1:10", None),
+        ("(lambda (x x) 1)", "E-MACRO-001", "1:12", None),
+        ("(lambda (&rest) 1)", "E-MACRO-001", "1:10", None),
+        ("(destructuring-bind (a b) '(1 2 3) a)", "E-MACRO-002", "1:1", None),
+        ("(defmacro grid (a b) `(list ,a ,b))\n(grid 1)", "E-MACRO-002", "2:1", None),
+        ("(return-from nowhere 1)", "E-MACRO-004", "1:1", None),
+        ("(go x)", "E-MACRO-004", "1:1", None),
+        ("(throw 'x 1)", "E-MACRO-004", "1:1", None),
+        ("(let (f) (block b (setq f (lambda () (return-from b 1)))) (funcall f))", "E-MACRO-004", "1:38", None),
+        ("(list ,x)", "E-MACRO-005", "1:7", None),
+    ],
+)  # fmt: skip
+def test_code_place_and_help(text: str, code: str, place: str, help: str | None) -> None:
+    found = fault(text)
+    assert (found.code, str(found.span)) == (code, f"test.sx:{place}")
+    if help is not None:
+        assert found.help == help
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "place"),
+    [
+        ("(case 3 ('a 1))", "W-CASE-001", "1:10"),
+        ('(case 3 ("a" 1))', "W-CASE-001", "1:10"),
+        ("(defun f (x) (declare (ignroe x)) 1)", "W-DECL-001", "1:23"),
+        ("(defun first (x) x)", "W-NAME-001", "1:1"),
+        ("(defvar width 3)\n(let ((width 4)) width)", "W-NAME-002", "2:7"),
+        ("(defun f () 1)\n(defun f () 2)", "W-NAME-003", "2:1"),
+        ('(warn "careful")', "W-USER-001", "1:1"),
+    ],
+)
+def test_warnings(text: str, code: str, place: str) -> None:
+    (found,) = told(text)
+    assert (found.code, str(found.span), found.severity) == (code, f"test.sx:{place}", "warning")
+
+
+def test_the_lambda_list_and_the_definition_are_shown() -> None:
+    found = fault("(defun mlp (width depth &optional act) (list width depth act))\n(mlp 3)")
+    assert found.message == "`mlp` takes 2 to 3 arguments (width depth &optional act), got 1"
+    assert [(note.text, str(note.span)) for note in found.notes] == [("`mlp` is defined here", "test.sx:1:1")]
+
+
+def test_calls_are_noted_innermost_first() -> None:
+    found = fault("(defun a (x) (car x))\n(defun b (x) (a x))\n(b 5)")
+    assert str(found.span) == "test.sx:1:14"
+    assert [(note.text, str(note.span)) for note in found.notes] == [
+        ("in the call of `a`", "test.sx:2:14"),
+        ("in the call of `b`", "test.sx:3:1"),
+    ]
+
+
+def test_repeated_calls_are_counted() -> None:
+    found = fault("(defun f (n) (if (= n 0) (car n) (+ 1 (f (- n 1)))))\n(f 10)")
+    assert [note.text for note in found.notes] == [
+        "in the call of `f`",
+        "... 9 more calls of `f`",
+        "in the call of `f`",
+    ]
+
+
+def test_what_a_macro_wrote_is_shown_at_its_call() -> None:
+    found = fault("(defmacro first-of (x) `(car ,x))\n(defun g ()\n  (first-of 5))\n(g)")
+    assert str(found.span) == "test.sx:3:3"
+    assert [note.text for note in found.trail] == ["in the expansion of (first-of ...)"]
+
+
+def test_what_the_caller_wrote_inside_a_macro_call_is_shown_itself() -> None:
+    found = fault("(defmacro twice (x) `(progn ,x ,x))\n(twice (car 5))")
+    assert str(found.span) == "test.sx:2:8"
+    assert found.trail == ()
+
+
+def test_all_errors_of_a_file_are_found_in_one_run() -> None:
+    text = "(def a (car 1))\n(def b widht)\n(defun unused (x) (lenght x))\n(def c '(1 . 2 3))\n(def d 4)\n"
+    assert [(d.code, d.span.line if d.span else 0) for d in told(text)] == [
+        ("E-READ-005", 4),
+        ("E-TYPE-001", 1),
+        ("E-NAME-001", 2),
+        ("E-NAME-002", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(def x (car 1))\n(+ x 1)\n(defun f () x)\n(f)",
+        "(defun f (x (y)) x)\n(f 1)\n(mapcar #'f '(1))",
+        "(defmacro m (x) (car 5))\n(m 1)",
+        "(def x #\\Spcae)\n(list x)",
+        '(def x "never closed)\n(list y)',
+        "(defun f () (g))\n(defun g () widht)\n(f)\n(f)",
+    ],
+)
+def test_one_fault_is_reported_once(text: str) -> None:
+    assert len(told(text)) == 1
+
+
+def test_a_name_defined_further_down() -> None:
+    found = fault("(defun f (x) (later x))\n(f 1)\n(defun later (x) x)")
+    assert found.help == "`later` is defined at 3:1, below"
+    found = fault("(defun f () size)\n(f)\n(def size 3)")
+    assert (found.code, found.message) == ("E-NAME-001", "variable `size` has no value yet")
+    assert found.help == "`size` is defined by the def at 3:1, below"
+
+
+def test_functions_may_use_what_is_defined_after_them() -> None:
+    assert told("(defun f () (g size))\n(defun g (x) x)\n(def size 3)\n(f)") == []
+
+
+def test_a_handled_error_is_not_reported() -> None:
+    assert told("(ignore-errors (car 5))\n(handler-case (nothing-q) (error () 1))") == []

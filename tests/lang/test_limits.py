@@ -1,0 +1,60 @@
+"""The bounds of evaluation: deep recursion works, endless evaluation ends with an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from sexpgpu.diag import Diagnostics
+from sexpgpu.lang.limits import Limits, run_deep
+from sexpgpu.lang.standard import standard_session
+from tests.lang.evaluation import fault, shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(defun f (n) (if (= n 0) 0 (+ 1 (f (- n 1))))) (f 100000)",
+        "(defun ev (n) (if (= n 0) 0 (+ 1 (od (- n 1))))) (defun od (n) (if (= n 0) 0 (+ 1 (ev (- n 1))))) (ev 100000)",
+        "(labels ((f (n) (if (= n 0) 0 (+ 1 (f (- n 1)))))) (f 100000))",
+    ],
+)
+def test_a_hundred_thousand_nested_calls(text: str) -> None:
+    assert shown(text) == "100000"
+
+
+def test_calls_through_builtins_nest_deeply_too() -> None:
+    assert shown("(defun f (n) (if (= n 0) 0 (+ 1 (car (mapcar #'f (list (- n 1))))))) (f 30000)") == "30000"
+
+
+def test_endless_recursion_names_the_functions() -> None:
+    found = fault("(defun ev (n) (+ 1 (od n)))\n(defun od (n) (+ 1 (ev n)))\n(ev 5)")
+    assert found.code == "E-LIMIT-002"
+    assert "ev -> od" in found.message or "od -> ev" in found.message
+    assert any(note.text.endswith("more calls of `ev`, `od`") or note.text.endswith("more calls of `od`, `ev`")
+               for note in found.notes)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["(loop)", "(dotimes (i 100000000) i)", "(tagbody a (go a))", "(do () (nil))"])
+def test_endless_loops_end(text: str) -> None:
+    diagnostics = Diagnostics()
+    session = standard_session(diagnostics, Limits(steps=100_000))
+    run_deep(lambda: session.evaluate_text(f"{text}\n(+ 1 2)", "test.sx"))
+    assert [d.code for d in diagnostics] == ["E-LIMIT-001"]
+
+
+def test_a_handler_does_not_hide_that_the_steps_are_used_up() -> None:
+    diagnostics = Diagnostics()
+    session = standard_session(diagnostics, Limits(steps=10_000))
+    run_deep(lambda: session.evaluate_text("(ignore-errors (loop))", "test.sx"))
+    assert [d.code for d in diagnostics] == ["E-LIMIT-001"]
+
+
+def test_a_macro_that_always_expands() -> None:
+    found = fault("(defmacro m (x) `(m ,x))\n(list (m 1))")
+    assert (found.code, found.message) == ("E-LIMIT-001", "`m` expands without end")
+
+
+def test_the_result_of_a_deep_run_and_its_exception_come_back() -> None:
+    assert run_deep(lambda: 3) == 3
+    with pytest.raises(KeyError):
+        run_deep(lambda: dict[str, int]()["missing"])

@@ -1,0 +1,106 @@
+"""require and provide: scopes, aliases, exports, and the errors of modules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sexpgpu.diag import Diagnostic, Diagnostics
+from sexpgpu.lang.limits import run_deep
+from sexpgpu.lang.standard import standard_session
+
+
+def evaluated(folder: Path, main: str, **modules: str) -> tuple[list[str], list[Diagnostic]]:
+    """The printed results of main.sx beside the given modules, and what was reported."""
+    for name, text in modules.items():
+        (folder / f"{name}.sx").write_text(text, "utf-8")
+    (folder / "main.sx").write_text(main, "utf-8")
+    diagnostics = Diagnostics()
+    results = run_deep(lambda: standard_session(diagnostics).evaluate_file(folder / "main.sx"))
+    return [result.line for result in results], list(diagnostics)
+
+
+A = "(def size 3)\n(defun grow (n) (* n size))\n(defmacro twice (x) `(list ,x ,x))\n(defun own () (grow 2))"
+
+
+def test_names_of_a_module(tmp_path: Path) -> None:
+    lines, found = evaluated(tmp_path, '(require "./a.sx")\n(list size (grow 2) (twice 1))', a=A)
+    assert (lines, found) == (["nil", "(3 6 (1 1))"], [])
+
+
+def test_alias_and_import(tmp_path: Path) -> None:
+    text = "(require \"./a.sx\" :as m :import (size))\n(list size m:size (m:grow 2) (m:twice 1) (mapcar #'m:grow '(1)))"
+    lines, found = evaluated(tmp_path, text, a=A)
+    assert (lines[1:], found) == (["(3 3 6 (1 1) (3))"], [])
+
+
+def test_a_module_keeps_its_own_meaning_of_a_name(tmp_path: Path) -> None:
+    lines, _ = evaluated(
+        tmp_path, '(require "./a.sx" :import (own))\n(defun grow (n) (list n))\n(list (own) (grow 2))', a=A
+    )
+    assert lines[-1] == "(6 (2))"
+
+
+def test_only_what_is_provided_is_exported(tmp_path: Path) -> None:
+    module = "(provide f)\n(defun g () 1)\n(defun f () (g))"
+    lines, found = evaluated(tmp_path, '(require "./a.sx")\n(f)\n(g)', a=module)
+    assert lines == ["nil", "1"]
+    assert [(d.code, str(d.span)) for d in found] == [("E-NAME-002", f"{tmp_path / 'main.sx'}:3:2")]
+
+
+def test_a_module_is_evaluated_once_and_relative_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "b.sx").write_text('(require "./c.sx")\n(defun b () (counted))', "utf-8")
+    (tmp_path / "lib" / "c.sx").write_text("(def state (list 0))\n(defun counted () (incf (car state)))", "utf-8")
+    main = '(require "./lib/b.sx")\n(require "./lib/c.sx")\n(list (b) (counted) (b))'
+    lines, found = evaluated(tmp_path, main)
+    assert (lines[-1], found) == ("(1 2 3)", [])
+
+
+def test_missing_modules(tmp_path: Path) -> None:
+    text = '(require "./bb.sx")\n(require "bb")\n(require "sexpgpu/nnn")'
+    _, found = evaluated(tmp_path, text, b="(def x 1)")
+    assert [d.code for d in found] == ["E-MOD-001"] * 3
+    assert found[0].help == 'did you mean "./b.sx"?'
+    assert found[2].help == 'did you mean "sexpgpu/nn"?'
+
+
+def test_cycles_show_both_places(tmp_path: Path) -> None:
+    _, found = evaluated(tmp_path, '(require "./a.sx")', a='(require "./b.sx")', b='(require "./a.sx")')
+    assert [d.code for d in found] == ["E-MOD-002"]
+    assert str(found[0].span) == f"{tmp_path / 'b.sx'}:1:10"
+    assert [str(note.span) for note in found[0].notes] == [
+        f"{tmp_path / 'main.sx'}:1:10",
+        f"{tmp_path / 'a.sx'}:1:10",
+    ]
+
+
+def test_clashing_names_show_both_places(tmp_path: Path) -> None:
+    _, (found,) = evaluated(tmp_path, '(require "./a.sx")\n(require "./b.sx")', a="(def x 1)", b="(def x 2)")
+    assert (found.code, str(found.span)) == ("E-MOD-003", f"{tmp_path / 'main.sx'}:2:10")
+    assert str(found.notes[0].span) == f"{tmp_path / 'main.sx'}:1:10"
+
+
+def test_a_name_that_is_not_exported(tmp_path: Path) -> None:
+    _, (found,) = evaluated(tmp_path, '(require "./a.sx" :import (gorw))', a=A)
+    assert (found.code, found.help) == ("E-MOD-004", "did you mean `grow`?")
+
+
+def test_errors_of_a_module_are_reported_there_and_once(tmp_path: Path) -> None:
+    main = '(require "./a.sx")\n(list broken)\n(list fine)'
+    lines, found = evaluated(tmp_path, main, a="(def broken (car 5))\n(def fine 1)")
+    assert [str(d.span) for d in found] == [f"{tmp_path / 'a.sx'}:1:13"]
+    assert lines == ["nil", "(1)"]
+
+
+def test_an_own_definition_shadows_the_librarys_in_its_file_only(tmp_path: Path) -> None:
+    main = '(require "./a.sx" :import (use-first))\n(defun first (x) (list \'mine x))\n(list (first 1) (use-first))'
+    lines, found = evaluated(tmp_path, main, a="(defun use-first () (first '(7)))")
+    assert lines[-1] == "((mine 1) 7)"
+    assert [d.code for d in found] == ["W-NAME-001"]
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "main.sx").write_bytes(b"\xff\xfe\x00")
+    diagnostics = Diagnostics()
+    standard_session(diagnostics).evaluate_file(tmp_path / "main.sx")
+    assert [d.code for d in diagnostics] == ["E-READ-011"]

@@ -1,0 +1,123 @@
+"""Knobs, variants, sweeps and --set: which value wins, and what a mistake says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sexpgpu.diag import Diagnostic, Diagnostics, SxError
+from sexpgpu.lang.selection import Selection
+from sexpgpu.lang.session import Session
+from sexpgpu.lang.standard import standard_session
+
+FILE = """
+(defknobs (lr 1e-3) (layers 4) (width (* 2 layers)) (act :relu :choices (:relu :gelu)) (name "x")
+          (size 3 :type (integer 1 9)))
+(defvariant smoke (layers 2) (act :gelu))
+(defsweep scan (lr 3e-4 1e-3) (layers 1 2))
+(defsweep both (:zip (lr 1 2) (layers 5 6)))
+(defmacro fast (n) `(defvariant ,n (lr 7)))
+(fast generated)
+(list lr layers width act name size)
+"""
+
+
+def evaluated(folder: Path, text: str, selection: Selection) -> tuple[Session, list[str], list[Diagnostic]]:
+    path = folder / "main.sx"
+    path.write_text(text, "utf-8")
+    diagnostics = Diagnostics()
+    session = standard_session(diagnostics)
+    results = session.evaluate_file(path, selection)
+    return session, [result.line for result in results], list(diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("selection", "values"),
+    [
+        (Selection(), '(0.001 4 8 :relu "x" 3)'),
+        (Selection("smoke"), '(0.001 2 4 :gelu "x" 3)'),
+        (Selection("smoke", ("layers=9", "act=relu", "lr=2", "name=foo")), '(2.0 9 18 :relu "foo" 3)'),
+        (Selection(sweep="scan", point=2), '(0.001 1 2 :relu "x" 3)'),
+        (Selection("smoke", (), "scan", 1), '(3.0e-4 2 4 :gelu "x" 3)'),
+        (Selection("smoke", ("layers=8",), "scan", 3), '(0.001 8 16 :gelu "x" 3)'),
+        (Selection(sweep="both", point=1), '(2.0 6 12 :relu "x" 3)'),
+        (Selection("generated"), '(7.0 4 8 :relu "x" 3)'),
+        (Selection(sets=("layers=1", "layers=2")), '(0.001 2 4 :relu "x" 3)'),
+    ],
+)
+def test_values(tmp_path: Path, selection: Selection, values: str) -> None:
+    _, lines, found = evaluated(tmp_path, FILE, selection)
+    assert (lines[-1], found) == (values, [])
+
+
+def test_every_values_source_is_recorded(tmp_path: Path) -> None:
+    session, _, _ = evaluated(tmp_path, FILE, Selection("smoke", ("width=7",), "scan", 0))
+    knobs = {knob.name: (knob.value, knob.source) for knob in session.selected.knobs}
+    assert knobs == {
+        "lr": ("3.0e-4", "point"),
+        "layers": ("1", "point"),
+        "width": ("7", "set"),
+        "act": (":gelu", "variant"),
+        "name": ('"x"', "default"),
+        "size": ("3", "default"),
+    }
+    assert (session.selected.variant, session.selected.point) == ("smoke", "scan/0")
+
+
+@pytest.mark.parametrize(
+    ("selection", "code", "help"),
+    [
+        (Selection("smke"), "E-KNOB-002", "did you mean `smoke`?"),
+        (Selection(sweep="scam", point=0), "E-KNOB-002", "did you mean `scan`?"),
+        (Selection(sets=("layer=3",)), "E-KNOB-001", "did you mean `layers`?"),
+        (Selection(sweep="scan", point=4), "E-KNOB-004", None),
+        (Selection(sets=("layers=",)), "E-KNOB-003", None),
+        (Selection(sets=("layers=(1",)), "E-KNOB-003", None),
+    ],
+)
+def test_a_selection_that_the_file_does_not_declare(
+    tmp_path: Path, selection: Selection, code: str, help: str | None
+) -> None:
+    with pytest.raises(SxError) as raised:
+        evaluated(tmp_path, FILE, selection)
+    assert (raised.value.diagnostic.code, raised.value.diagnostic.help) == (code, help)
+
+
+@pytest.mark.parametrize("text", ["layers=3.5", "act=tanh", "size=10", "name=3"])
+def test_values_of_the_wrong_kind(tmp_path: Path, text: str) -> None:
+    _, _, found = evaluated(tmp_path, FILE, Selection(sets=(text,)))
+    assert [d.code for d in found] == ["E-KNOB-003"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "place"),
+    [
+        ("(defknobs (a 1) b)\n(list a)", "E-KNOB-005", "1:17"),
+        ("(defknobs (a 1 :tpye integer))\n(list a)", "E-MACRO-001", "1:16"),
+        ("(defknobs (a 1))\n(defvariant v (b 2))\n(list a)", "E-KNOB-001", "2:16"),
+        ("(defknobs (a 1))\n(defvariant v a)\n(list a)", "E-KNOB-005", "2:15"),
+        ("(defknobs (a 1) (b 2))\n(defsweep s (:zip (a 1 2) (b 1)))\n(list a b)", "E-KNOB-004", "2:13"),
+        ("(defknobs (a 1 :choices (2 3)))\n(list a)", "E-KNOB-003", "1:14"),
+        ("(defknobs (a (car 5)))\n(list a)", "E-TYPE-001", "1:14"),
+    ],
+)
+def test_malformed_declarations(tmp_path: Path, text: str, code: str, place: str) -> None:
+    _, _, found = evaluated(tmp_path, text, Selection())
+    assert [(d.code, str(d.span)) for d in found if d.severity == "error"] == [
+        (code, f"{tmp_path / 'main.sx'}:{place}")
+    ]
+
+
+def test_a_knob_that_nothing_reads_is_a_warning(tmp_path: Path) -> None:
+    text = "(defknobs (used 1) (unused 2) (base 3) (derived (* 2 base)))\n(defun f () used)\n(list derived)"
+    _, _, found = evaluated(tmp_path, text, Selection())
+    assert [(d.code, d.severity, d.message) for d in found] == [
+        ("W-KNOB-001", "warning", "nothing reads the knob `unused`")
+    ]
+
+
+def test_declarations_by_macros_declare_nothing_twice(tmp_path: Path) -> None:
+    text = "(def log (list 0)) (defknobs (a 1)) (defmacro v (n) `(defvariant ,n (a 2))) (v gen) (incf (car log) a) (car log)"
+    _, lines, found = evaluated(tmp_path, text, Selection("gen"))
+    assert (lines[-1], found) == ("2", [])
