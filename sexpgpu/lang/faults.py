@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import re
 import sys
 from collections.abc import Callable
@@ -117,6 +116,8 @@ def _unbound(fault: IndexError) -> SxError | None:
         traceback = traceback.tb_next
     if traceback is None or MARK not in traceback.tb_frame.f_globals:
         return None
+    import dis  # only an error needs it, and it takes longer to import than all else here
+
     key = ""
     for instruction in dis.get_instructions(traceback.tb_frame.f_code):
         if instruction.offset >= traceback.tb_lasti:

@@ -85,7 +85,6 @@ class Module:
         self.aliases: set[str] = set()
         self.trails: dict[tuple[int, int, int, int], Trail] = {}
         self.torn: Diagnostic | None = None  # a read error that hid the rest of the file
-        self.failed = False  # errors were reported when it was evaluated
         self.internal = False  # its frames are no user's business: the prelude
 
     def function(self, name: Symbol) -> FunctionCell | None:

@@ -95,12 +95,9 @@ class Modules:
         try:
             source = self.read(path)
             made = session.new_module(name, path)
-            before = len(session.diagnostics.errors)
             session.evaluate_module(made, source)
         finally:
             del self._open[path]
-        if len(session.diagnostics.errors) > before:
-            made.failed = True
         self._done[path] = made
         return made
 

@@ -10,7 +10,7 @@ from tests.lang.evaluation import shown
 @pytest.mark.parametrize(
     ("form", "value"),
     [
-        ("(defun f (a &optional (b 2 bp) &rest r) (list a b bp r)) (append (f 1) (f 1 3 4))", "(1 2 nil nil 1 3 t (4))"),
+        ("(defun f (a &optional (b 2 s) &rest r) (list a b s r)) (append (f 1) (f 1 3 4))", "(1 2 nil nil 1 3 t (4))"),
         ("(funcall (lambda (&key ((:foo bar) 3 bar-p)) (list bar bar-p)) :foo 4)", "(4 t)"),
         ("(funcall (lambda (&key a (b (list a))) (list a b)) :a 1)", "(1 (1))"),
         ("(funcall (lambda (&rest r &key a &allow-other-keys) (list r a)) :z 1 :a 2 :a 3)", "((:z 1 :a 2 :a 3) 2)"),

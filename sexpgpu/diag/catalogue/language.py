@@ -72,9 +72,6 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-MOD-004", "name is not exported",
           "The module does not define the name, or does not `provide` it.",
           '(require "sexpgpu/nn" :import (lineer))'),
-    Entry("E-MOD-005", "module has errors",
-          "The module was evaluated and reported errors of its own; what needs it is not evaluated.",
-          '(require "./broken.sx")'),
     # Names.
     Entry("E-NAME-001", "variable is not bound",
           "No variable of this name is visible here. The help names the nearest one that is.",
