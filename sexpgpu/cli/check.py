@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import click
@@ -30,6 +31,7 @@ def command(
     Exit code 0 when the file compiles, 1 when it has errors (on standard error, with places and fixes).
     """
     selected = report.selection(variant, sets, sweep, point)
+    gc.disable()  # the process ends before a collection could pay
     from sexpgpu.driver.compile import Compilation, compiling
     from sexpgpu.lang.limits import run_deep
 
