@@ -25,7 +25,7 @@ DEEPEST = 220_000
 class Limits:
     """Function calls and loop turns of one session; sizes of results are bounded by the library itself."""
 
-    steps: int = 10_000_000
+    steps: int = 12_000_000
 
 
 class Steps:
