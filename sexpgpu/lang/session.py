@@ -223,9 +223,6 @@ class Session:
         cell = self.module.function(name)
         return (cell is not None and cell.defined) or self.module.macro(name) is not None or name in SPECIALS
 
-    def is_special_form(self, name: Symbol) -> bool:
-        return name in SPECIALS
-
     def macro_named(self, name: Symbol, environment: Any) -> Macro | None:
         """The macro of a name, where an `&environment` says."""
         local = environment.scope.local_function(name) if isinstance(environment, Environment) else None

@@ -8,6 +8,7 @@ from sexpgpu.diag import error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.core.expansions import EXPANSIONS, OPERATORS
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, boolean, setf_name, symbol
 from sexpgpu.lang.library.equality import eql
 
@@ -135,8 +136,12 @@ def set_symbol_function(new: Any, name: Any) -> Any:
 
 @library.builtin("macro-function", "(symbol &optional environment)")
 def macro_function(name: Any, environment: Any = NIL) -> Any:
-    macro = active().macro_named(_name(name, "macro-function"), environment)
-    return NIL if macro is None else macro.expand
+    name = _name(name, "macro-function")
+    macro = active().macro_named(name, environment)
+    if macro is not None:
+        return macro.expand
+    standard = EXPANSIONS.get(name)
+    return NIL if standard is None else lambda form, environment=NIL: standard(form)
 
 
 @library.builtin("(setf macro-function)", "(new symbol &optional environment)")
@@ -148,7 +153,7 @@ def set_macro_function(new: Any, name: Any, environment: Any = NIL) -> Any:
 
 @library.builtin("special-operator-p", "(symbol)")
 def special_operator_p(name: Any) -> Any:
-    return boolean(active().is_special_form(_name(name, "special-operator-p")))
+    return boolean(_name(name, "special-operator-p") in OPERATORS)
 
 
 @library.builtin("constantp", "(form &optional environment)")

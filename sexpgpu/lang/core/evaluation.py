@@ -9,7 +9,8 @@ from attrs import evolve
 from sexpgpu.diag import Diagnostic, SxError, error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.forms import MV, NIL, Cons, Source, boolean, values
+from sexpgpu.lang.core.expansions import EXPANSIONS
+from sexpgpu.lang.forms import MV, NIL, Cons, Source, Symbol, boolean, values
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.reader import Reader
 
@@ -30,14 +31,25 @@ def values_(*items: Any) -> Any:
 
 @library.builtin("macroexpand", "(form &optional environment)", many=True)
 def macroexpand(form: Any, environment: Any = NIL) -> Any:
-    expanded, changed = active().macroexpand(form, environment, once=False)
-    return MV((expanded, boolean(changed)))
+    changed = False
+    while True:
+        form, expanded = _expanded_once(form, environment)
+        if not expanded:
+            return MV((form, boolean(changed)))
+        changed = True
 
 
 @library.builtin("macroexpand-1", "(form &optional environment)", many=True)
 def macroexpand_1(form: Any, environment: Any = NIL) -> Any:
-    expanded, changed = active().macroexpand(form, environment, once=True)
+    expanded, changed = _expanded_once(form, environment)
     return MV((expanded, boolean(changed)))
+
+
+def _expanded_once(form: Any, environment: Any) -> tuple[Any, bool]:
+    expanded, changed = active().macroexpand(form, environment, once=True)
+    if not changed and isinstance(form, Cons) and isinstance(form.car, Symbol) and form.car in EXPANSIONS:
+        return EXPANSIONS[form.car](form), True
+    return expanded, changed
 
 
 @library.builtin("read-from-string", "(string &optional eof-error eof-value &key start end)", many=True)
