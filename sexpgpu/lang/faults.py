@@ -18,6 +18,7 @@ from sexpgpu.lang.conditions import CallFault, Condition, Poisoned, condition_of
 from sexpgpu.lang.functions import info_of
 from sexpgpu.lang.limits import out_of_steps
 from sexpgpu.lang.module import Module
+from sexpgpu.lang.place import Trail
 
 MARK: Final = "rt.module"
 """The name in a namespace that says its code came from a `.sx` file, and which module that is."""
@@ -52,15 +53,35 @@ def current_span() -> Span | None:
     return None
 
 
+def calling_span() -> Span | None:
+    """The place of the innermost form of the user's own being executed: what called into a standard module."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get(MARK)
+        if module is not None and not (module.internal or module.standard) and frame.f_code.co_filename != "<deferred>":
+            return _span(frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
 class _Step:
     """One `.sx` frame of a traceback."""
 
-    __slots__ = ("module", "name", "span")
+    __slots__ = ("definition", "module", "name", "span")
 
-    def __init__(self, name: str, span: Span | None, module: Module) -> None:
+    def __init__(self, name: str, definition: str, span: Span | None, module: Module) -> None:
         self.name = name
+        self.definition = definition  # the global function it belongs to
         self.span = span
         self.module = module
+
+    @property
+    def trail(self) -> Trail | None:
+        """The expansions that wrote the form, where a macro did."""
+        if self.span is None:
+            return None
+        place = (self.span.line, self.span.col - 1, self.span.end_line, self.span.end_col - 1)
+        return self.module.trails.get(place)
 
 
 def _steps(traceback: TracebackType | None) -> list[_Step]:
@@ -71,7 +92,8 @@ def _steps(traceback: TracebackType | None) -> list[_Step]:
         code = frame.f_code
         if module is not None and not module.internal and code.co_filename != "<deferred>":
             name = code.co_name.partition("#")[0]
-            found.append(_Step(name, _span(code, traceback.tb_lasti), module))
+            definition = code.co_qualname.partition("#")[0]
+            found.append(_Step(name, definition, _span(code, traceback.tb_lasti), module))
         traceback = traceback.tb_next
     return found
 
@@ -175,17 +197,29 @@ def located(fault: SxError) -> SxError:
     if isinstance(fault, CallFault) and len(steps) > 1 and diagnostic.span is None:
         steps.pop()
     if steps and diagnostic.span is None:
-        last = steps[-1]
-        diagnostic = evolve(diagnostic, span=last.span)
-        if last.span is not None and not diagnostic.trail:
-            place = (last.span.line, last.span.col - 1, last.span.end_line, last.span.end_col - 1)
-            trail = last.module.trails.get(place)
-            if trail is not None:
-                diagnostic = evolve(diagnostic, trail=trail.notes())
+        # What goes wrong inside a standard module is shown at the user's own form, with the place inside as a note.
+        diagnostic, last = _placed(diagnostic, steps)
+        if last.trail is not None and not diagnostic.trail:
+            diagnostic = evolve(diagnostic, trail=last.trail.notes())
     if len(steps) > 1 and not any(note.text.startswith("in the call of ") for note in diagnostic.notes):
         diagnostic = diagnostic.noting(*_call_notes(steps))
     fault.diagnostic = diagnostic
     return fault
+
+
+def _placed(diagnostic: Diagnostic, steps: list[_Step]) -> tuple[Diagnostic, _Step]:
+    """What goes wrong inside a standard module is shown at the user's own form, with the place inside as a note.
+
+    Where no form of the user's led there, whoever reports the error knows the place to show.
+    """
+    innermost = steps[-1]
+    if not innermost.module.standard:
+        return evolve(diagnostic, span=innermost.span), innermost
+    inside = Note(f"inside `{innermost.definition}` of {innermost.module.name}", innermost.span)
+    own = [step for step in steps if not step.module.standard]
+    written = [step for step in own if step.trail is None]
+    shown = (written or own or steps)[-1]
+    return evolve(diagnostic.noting(inside), span=shown.span if own else None), shown
 
 
 def _call_notes(steps: list[_Step]) -> list[Note]:

@@ -87,6 +87,11 @@ class Module:
         self.torn: Diagnostic | None = None  # a read error that hid the rest of the file
         self.internal = False  # its frames are no user's business: the prelude
 
+    @property
+    def standard(self) -> bool:
+        """Whether this is a module that comes with the product."""
+        return self.name.startswith("sexpgpu/")
+
     def function(self, name: Symbol) -> FunctionCell | None:
         """The cell of a function name visible here."""
         found = self.functions.get(name)

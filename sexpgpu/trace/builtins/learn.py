@@ -9,8 +9,8 @@ from sexpgpu.diag import error
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, python_name, show
 from sexpgpu.lang.conditions import CallFault
+from sexpgpu.lang.faults import calling_span, current_span
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, one
-from sexpgpu.lang.session import current_span
 from sexpgpu.tensortype import DTYPES, DType
 from sexpgpu.trace.arguments import dtype as dtype_argument
 from sexpgpu.trace.arguments import flag, items, name
@@ -35,7 +35,7 @@ current_update: ContextVar[UpdateTrace | None] = ContextVar("current update", de
 @library.builtin("%model", "(kind body)")
 def model(kind: Any, body: Any) -> Model:
     """An instance of a model: `body` declares into it."""
-    instance = Model(name("defmodel", kind), span=current_span())
+    instance = Model(name("defmodel", kind), span=calling_span())
     as_function(body)(instance)
     if instance.forward is None:
         raise error(
@@ -208,7 +208,7 @@ def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer:
         tuple(declared),
         update,
         None if view is NIL else view,
-        current_span(),
+        calling_span(),
     )
 
 
