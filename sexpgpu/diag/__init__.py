@@ -4,7 +4,17 @@ A user's fault is a `Diagnostic` (never a traceback): raise `SxError(diagnostic)
 no sense, or report it to a `Diagnostics` collection and go on. A fault of ours is any other exception.
 """
 
-from sexpgpu.diag.record import Diagnostic, Diagnostics, Note, Severity, Span, SxError, error, nearest, warning
+from sexpgpu.diag.record import (
+    Diagnostic,
+    Diagnostics,
+    Note,
+    Severity,
+    Span,
+    SxError,
+    error,
+    nearest,
+    warning,
+)
 from sexpgpu.diag.render import Sources, render, to_json
 
 __all__ = [

@@ -71,11 +71,7 @@ def error(
     notes: Iterable[Note] = (),
 ) -> SxError:
     """The exception for one error: `raise error("E-NAME-001", ...)`."""
-    return SxError(
-        Diagnostic(
-            code, message, span, expected=expected, actual=actual, help=help, notes=tuple(notes)
-        )
-    )
+    return SxError(Diagnostic(code, message, span, expected=expected, actual=actual, help=help, notes=tuple(notes)))
 
 
 def warning(code: str, message: str, span: Span | None = None, help: str | None = None) -> Diagnostic:

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import evolve
 
-from sexpgpu.diag import Note, Span, SxError, error
+from sexpgpu.diag import Diagnostic, Note, Span, SxError, error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Parameters, show
 from sexpgpu.lang.conditions import CallFault, Condition, Poisoned, condition_of
