@@ -28,6 +28,7 @@ from attrs import field, frozen
 
 from sexpgpu.diag import SxError, error, nearest
 from sexpgpu.lang.forms import Symbol
+from sexpgpu.lang.summaries import SUMMARIES
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
@@ -105,10 +106,8 @@ class Library:
         parameters = parse_parameters(lambda_list)
 
         def enter(function: F) -> F:
-            record = Builtin(
-                name, parameters, function, _callable(name, parameters, function), many, function.__doc__ or ""
-            )
-            self.table[name] = record
+            doc = function.__doc__ or SUMMARIES.get(name, "")
+            self.table[name] = Builtin(name, parameters, function, _callable(name, parameters, function), many, doc)
             return function
 
         return enter

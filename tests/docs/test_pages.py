@@ -15,9 +15,10 @@ import pytest
 from tests.docs.blocks import PAGES, ROOT, Block, blocks_of
 from tests.docs.console import environment, faults_of, prepare, rewritten, run_block
 from tests.docs.fragments import defined, diagnostics, patched
+from tests.docs.values import evaluated, with_values
 
 LANGUAGES = {"console", "lisp", "sh", "text"}
-MARKS = {"fragment", "broken", "forms"}
+MARKS = {"fragment", "broken", "forms", "values"}
 SMALLEST = ROOT / "docs" / "run-file.md"
 EVERY = [block for page in PAGES for block in blocks_of(page)]
 
@@ -26,8 +27,8 @@ def of_language(language: str, *marks: str) -> list[Block]:
     return [b for b in EVERY if b.language == language and all(m in b.marks for m in marks)]
 
 
-def each_page(language: str) -> pytest.MarkDecorator:
-    pages = [page for page in PAGES if any(b.page == page for b in of_language(language))]
+def each_page(language: str, *marks: str) -> pytest.MarkDecorator:
+    pages = [page for page in PAGES if any(b.page == page for b in of_language(language, *marks))]
     return pytest.mark.parametrize("page", pages, ids=lambda p: p.stem)
 
 
@@ -52,6 +53,19 @@ def test_the_commands_of_a_page(page: Path, tmp_path: Path, request: pytest.Fixt
             results = run_block(block, folder, variables)
             faults += faults_of(block, results)
             text = text.replace(f"```console\n{block.text}```", f"```console\n{rewritten(block, results)}```", 1)
+    if request.config.getoption("--update-golden"):
+        page.write_text(text, encoding="utf-8")
+    assert not faults, "\n\n".join(faults)
+
+
+@each_page("lisp", "values")
+def test_the_values_of_a_page(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    text = page.read_text(encoding="utf-8")
+    faults = []
+    for block, forms in evaluated([b for b in of_language("lisp", "values") if b.page == page], tmp_path):
+        wrong = [form for form in forms if not form.agrees]
+        faults += ["\n".join([f"{page.name}:{f.line}: {f.text}", *f.printed]) for f in wrong]
+        text = text.replace(f"values\n{block.text}```", f"values\n{with_values(block, forms)}```", 1)
     if request.config.getoption("--update-golden"):
         page.write_text(text, encoding="utf-8")
     assert not faults, "\n\n".join(faults)

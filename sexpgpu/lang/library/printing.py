@@ -7,7 +7,7 @@ from typing import Any
 from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.format import format_onto, format_text
-from sexpgpu.lang.forms import NIL, T
+from sexpgpu.lang.forms import MV, NIL, T
 from sexpgpu.lang.library.characters import code_of
 from sexpgpu.lang.library.check import bounds, spend, string
 from sexpgpu.lang.printer import brief, in_base, print_form, print_text
@@ -35,10 +35,10 @@ def lisp_print(value: Any, stream: Any = NIL) -> Any:
     return value
 
 
-@library.builtin("pprint", "(object &optional stream)")
+@library.builtin("pprint", "(object &optional stream)", many=True)
 def pprint(value: Any, stream: Any = NIL) -> Any:
     destination(stream, "pprint").write(f"\n{print_form(value)}")
-    return NIL
+    return MV(())
 
 
 def _written(name: str, value: Any, escape: Any, base: Any, radix: Any) -> str:
