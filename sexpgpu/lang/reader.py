@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from attrs import define, field, frozen
-
 from sexpgpu.diag import Diagnostic, Note
 from sexpgpu.lang.forms import NIL, Cons, Source, SourceCons, Symbol, keyword, symbol
+from sexpgpu.lang.readform import OpenForm, ReadForm
 from sexpgpu.lang.readtime import READ_EVAL, has_feature
 from sexpgpu.lang.tokens import (
     COMMENT_EDGE,
@@ -42,33 +41,6 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 Report = Callable[[Diagnostic], None]
 
 
-@frozen
-class ReadForm:
-    """A top-level form. `fault` is the first error reported inside it; `read_eval` says that it holds a `#.`.
-
-    `torn` says that the error hid the rest of the text: a string or comment that never ends.
-    """
-
-    datum: Any
-    source: Source
-    start: int
-    end: int
-    fault: Diagnostic | None = None
-    read_eval: bool = False
-    torn: bool = False
-
-
-@define
-class _Open:
-    """A list, vector or prefix (`'`, `#+`...) whose end has not come yet."""
-
-    kind: str
-    start: int
-    items: list[Any] = field(factory=list)
-    places: list[tuple[int, int]] = field(factory=list)
-    dot: int | None = None  # how many items stood before the dot
-
-
 def read_text(source: Source, report: Report, aliases: set[str] | None = None) -> list[ReadForm]:
     """All top-level forms of a file; errors and warnings go to `report`."""
     return list(Reader(source, report, aliases if aliases is not None else set()).forms())
@@ -82,7 +54,7 @@ class Reader:
         self._report = report
         self._aliases = aliases
         self._memo: dict[str, Any] = {}
-        self._stack: list[_Open] = []
+        self._stack: list[OpenForm] = []
         self._done: ReadForm | None = None
         self._first_fault: Diagnostic | None = None
         self._read_eval = False
@@ -260,7 +232,7 @@ class Reader:
     def _push(self, kind: str, start: int) -> None:
         if kind == "(" and self._stack and self._stray is None and start in self._column_one(start):
             self._stray = (start, next((o.start for o in reversed(self._stack) if "(" in o.kind), start))
-        self._stack.append(_Open(kind, start))
+        self._stack.append(OpenForm(kind, start))
         if len(self._stack) > DEEPEST:
             self._fault("E-READ-012", f"lists are nested more than {DEEPEST} deep here", start, start + 1)
             self._stack.clear()
@@ -297,7 +269,7 @@ class Reader:
         else:
             self._add(self._list(top, end), top.start, end)
 
-    def _list(self, top: _Open, end: int) -> Any:
+    def _list(self, top: OpenForm, end: int) -> Any:
         items, places, source = top.items, top.places, self._source
         tail: Any = NIL
         last = len(items)
