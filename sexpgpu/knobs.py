@@ -99,9 +99,9 @@ KNOBS: tuple[Knob[str] | Knob[int] | Knob[int | None] | Knob[bool] | Knob[Path |
 )
 
 
-def limit_threads() -> None:
-    """Hand SEXPGPU_THREADS to the linear algebra library, which reads it once, when NumPy is imported."""
-    threads = THREADS.get()
+def limit_threads(count: int | None = None) -> None:
+    """Hand SEXPGPU_THREADS, or `count`, to the linear algebra library, which reads it when NumPy is imported."""
+    threads = THREADS.get(count)
     if threads is not None:
         os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
 

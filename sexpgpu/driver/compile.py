@@ -75,22 +75,38 @@ def new_session(diagnostics: Diagnostics) -> Session:
 
 def compile_in(context: Context, path: Path, selection: Selection, *, passes: bool = True) -> Compilation:
     """Compile in a context that the caller owns."""
-    diagnostics = Diagnostics()
-    session = new_session(diagnostics)
+    done = trace_in(context, new_session(Diagnostics()), path, selection)
+    if passes:
+        finish(done)
+    return done
+
+
+def trace_in(context: Context, session: Session, path: Path, selection: Selection) -> Compilation:
+    """Evaluate a file and trace its graphs, in a session that has evaluated no file yet."""
+    diagnostics = session.diagnostics
     declared = Declarations(path)
     done = Compilation(path, selection, session, context, diagnostics, declared)
     try:
-        require_file(path)
+        if str(path) not in session.modules.overlay:
+            require_file(path)
         with declaring(declared):
             session.evaluate_file(path, selection)
             with activated(session):
                 done.traced = assemble(session, declared, context, diagnostics)
-        if passes and done.traced is not None and not diagnostics.errors:
-            done.timings = tuple(run_shared(done.module, context))
-            done.experiment = _experiment(done, done.traced)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
     return done
+
+
+def finish(done: Compilation) -> None:
+    """Run the shared passes and make the record of the experiment, where tracing found no error."""
+    if done.traced is None or done.diagnostics.errors:
+        return
+    try:
+        done.timings = tuple(run_shared(done.module, done.context))
+        done.experiment = _experiment(done, done.traced)
+    except SxError as fault:
+        done.diagnostics.report(fault.diagnostic)
 
 
 def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, list[str]]:

@@ -14,6 +14,7 @@ from sexpgpu.lang.forms import Symbol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sexpgpu.lang.observe import Observer
     from sexpgpu.lang.session import Session
 
 _stack: list[Session] = []
@@ -32,6 +33,11 @@ def activated(session: Session) -> Iterator[None]:
 def active() -> Session:
     """The session whose code is running."""
     return _stack[-1]
+
+
+def active_observer() -> Observer | None:
+    """Who is told the values of the code compiled now, if anybody."""
+    return _stack[-1].observer if _stack else None
 
 
 def as_function(designator: Any) -> Callable[..., Any]:

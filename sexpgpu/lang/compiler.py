@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sexpgpu.diag import SxError
 from sexpgpu.lang import runtime
+from sexpgpu.lang.active import active_observer
 from sexpgpu.lang.analyze import specials  # noqa: F401  fills the table of special forms
 from sexpgpu.lang.analyze.core import Analyzer
 from sexpgpu.lang.analyze.grammar import Items
@@ -46,7 +47,7 @@ def bare_scope() -> Scope:
 
 def compile_function(module: Module, made: FunctionIR, file: str, place: Place) -> FunctionType:
     """The Python function of an analysed lambda with no lexical environment around it."""
-    emitter = Emitter(module)
+    emitter = Emitter(module, active_observer())
     label = made.info.label
     loc = emitter.loc(place)
     binding.function(emitter, made, label, loc)
@@ -54,6 +55,15 @@ def compile_function(module: Module, made: FunctionIR, file: str, place: Place) 
     exec(compile(tree, file, "exec"), module.namespace)
     function: FunctionType = module.namespace.pop(label)
     return function
+
+
+def compile_all(module: Module) -> None:
+    """Compile the module's functions and macros that nothing has called yet."""
+    made = [cell.ref[0] for cell in module.functions.values()] + [macro.expand for macro in module.macros.values()]
+    for function in made:
+        waiting = (getattr(function, "__kwdefaults__", None) or {}).get("deferred")
+        if waiting is not None:
+            waiting.force()
 
 
 def _stub(*args: Any, deferred: Deferred) -> Any:

@@ -6,9 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sexpgpu.diag import Note, error, nearest
+from attrs import frozen
+
+from sexpgpu.diag import Diagnostic, Diagnostics, Note, SxError, error, nearest
+from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.grammar import fault, items_of, malformed
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.compiler import compile_all
 from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
@@ -21,17 +25,45 @@ STANDARD = "sexpgpu/"
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 
 
+@frozen(eq=False)
+class Loaded:
+    """A module after its evaluation: its text, the paths that it required, what was reported meanwhile.
+
+    `repeatable` says that evaluating the same text again would give the same: it has no error and declares no knobs.
+    """
+
+    name: str
+    path: str
+    text: str
+    module: Module
+    requires: tuple[str, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    repeatable: bool
+
+
 class Modules:
-    """The files required so far in a session, by their path."""
+    """The files required so far in a session, by their path.
+
+    `overlay` holds the texts of files that differ from the disk's; `sought` every path that a require named, `loaded`
+    what was evaluated, in order of completion; `adopted` what was prepared and then required.
+    """
 
     def __init__(self, session: Session, standard: Path | None) -> None:
         self._session = session
         self._standard = standard or LIBRARY
         self._done: dict[str, Module] = {}
         self._open: dict[str, Place] = {}
+        self._ready: dict[str, Loaded] = {}
+        self._requires: list[list[str]] = []
+        self.overlay: dict[str, str] = {}
+        self.sought: dict[str, None] = {}
+        self.loaded: list[Loaded] = []
+        self.adopted: dict[str, Loaded] = {}
 
     def read(self, path: str) -> Source:
-        """A file's text; E-MOD-001 when it is not there, E-READ-011 when it is no text."""
+        """A file's text, of `overlay` or the disk; E-MOD-001 when it is not there, E-READ-011 when it is no text."""
+        if path in self.overlay:
+            return Source(path, self.overlay[path])
         try:
             with open(path, "rb") as file:
                 data = file.read()
@@ -80,24 +112,79 @@ class Modules:
             raise fault(place, "E-MOD-001", f"there is no module `{name}`", help)
         return os.path.normpath(os.path.join(os.path.dirname(place.source.file), name))
 
+    def prepare(self, name: str, path: str) -> None:
+        """Load a module before any file requires it; a file that does gets it as it is while its text stays.
+
+        What the module requires is prepared before it.
+        """
+        outer, self._session.diagnostics = self._session.diagnostics, Diagnostics()
+        try:
+            self._load(name, path, Place(Source(path, ""), 0, 0))
+        finally:
+            self._session.diagnostics = outer
+
+    def prepared(self) -> None:
+        """What has been loaded so far was prepared: from now on files require it. It is compiled, called or not."""
+        with activated(self._session):
+            compile_all(self._session.base)
+            for loaded in self.loaded:
+                if loaded.repeatable:
+                    compile_all(loaded.module)
+        self._ready |= {loaded.path: loaded for loaded in self.loaded if loaded.repeatable}
+        for path in self._done:
+            self._session.sources.pop(path, None)
+        self._done.clear()
+        self.adopted.clear()
+        self.sought.clear()
+        self.loaded.clear()
+
+    def _adopt(self, path: str) -> Module | None:
+        """The prepared module; None when there is none, or when it or what it requires now reads differently."""
+        ready = self._ready.get(path)
+        if ready is None or not all(self._adopts(inner) for inner in ready.requires):
+            return None
+        try:
+            if self.read(path).text != ready.text:
+                return None
+        except SxError:
+            return None
+        self.adopted[path] = ready
+        self._session.sources[path] = ready.text
+        for diagnostic in ready.diagnostics:
+            self._session.diagnostics.report(diagnostic)
+        self._done[path] = ready.module
+        return ready.module
+
+    def _adopts(self, path: str) -> bool:
+        return path in self.adopted or (path not in self._done and self._adopt(path) is not None)
+
     def _load(self, name: str, path: str, place: Place) -> Module:
         session = self._session
-        found = self._done.get(path)
+        self.sought[path] = None
+        if self._requires:
+            self._requires[-1].append(path)
+        found = self._done.get(path) or self._adopt(path)
         if found is not None:
             return found
         if path in self._open:
             chain = [Note(f"it is being evaluated because of this require of {os.path.basename(p)}", at.span)
                      for p, at in self._open.items()]  # fmt: skip
             raise fault(place, "E-MOD-002", f"`{name}` is required by itself, through this", notes=tuple(chain))
-        if not os.path.isfile(path):
+        if path not in self.overlay and not os.path.isfile(path):
             raise fault(place, "E-MOD-001", f"there is no module `{name}`", self._near(name, path))
         self._open[path] = place
+        self._requires.append([])
+        known, knobs = len(session.diagnostics.records), len(session.selected.knobs)
         try:
             source = self.read(path)
             made = session.new_module(name, path)
             session.evaluate_module(made, source)
         finally:
             del self._open[path]
+            requires = self._requires.pop()
+        told = tuple(session.diagnostics.records[known:])
+        repeatable = len(session.selected.knobs) == knobs and all(d.severity == "warning" for d in told)
+        self.loaded.append(Loaded(name, path, source.text, made, tuple(requires), told, repeatable))
         self._done[path] = made
         return made
 

@@ -25,6 +25,7 @@ from sexpgpu.lang.ir import FunctionIR
 from sexpgpu.lang.limits import Limits, Steps, run_deep
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, VariableKind
 from sexpgpu.lang.modules import Modules
+from sexpgpu.lang.observe import Observer
 from sexpgpu.lang.place import Place, trail_notes
 from sexpgpu.lang.selection import Declared, Selected, Selection
 from sexpgpu.lang.streams import TextOutput
@@ -54,6 +55,7 @@ class Session:
         self.failures: set[str] = set()
         self.used: set[int] = set()
         self.deferred: dict[int, Deferred] = {}
+        self.observer: Observer | None = None
         self._number = 0
         self._unread: set[int] = set()
         self._steps = Steps(self.limits.steps)

@@ -22,6 +22,7 @@ from sexpgpu.lang.ir import (
     Single,
 )
 from sexpgpu.lang.module import Module
+from sexpgpu.lang.observe import OBSERVED, Observer, is_own
 from sexpgpu.lang.place import Place
 
 DEEPEST_BLOCK: Final = 14
@@ -66,8 +67,9 @@ MULTIPLE: Final = frozenset({"value_list", "nth_value", "throw"})
 class Emitter:
     """Emits one compilation unit into the namespace of a module."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, observer: Observer | None = None) -> None:
         self.module = module
+        self._observer = observer
         self.frame = Frame(None)
         self.states: dict[Node, Any] = {}
         self.flags: dict[Node, str] = {}
@@ -192,10 +194,19 @@ class Emitter:
         """The value of `node` after the statements this may add; one value unless `multi`."""
         emit = EXPRESSIONS.get(type(node))
         if emit is not None:
-            return emit(self, node, multi)
+            value = emit(self, node, multi)
+            return value if self._observer is None else self._observed(node, value, self._observer)
         held = self.temp()
         self.statement(node, Into(held, multi))
         return code.name(held, self.loc(node.place))
+
+    def _observed(self, node: Node, value: ast.expr, observer: Observer) -> ast.expr:
+        """`give(value, start, end, own)` where an observer wants to know the value."""
+        if not isinstance(node, OBSERVED) or node.place.source.file != observer.file:
+            return value
+        loc = self.loc(node.place)
+        where = [code.constant(fact, loc) for fact in (node.place.start, node.place.end, is_own(node))]
+        return code.call(code.name(self.module.constant(observer.give), loc), [value, *where], loc)
 
     def strip(self, value: ast.expr, loc: Loc) -> ast.expr:
         """The first of several values: `(t if type(t := value) is not MV else one(t))`."""

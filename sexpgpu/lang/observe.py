@@ -1,0 +1,49 @@
+"""Values at their places: what an editor is told of the forms of one file while they are evaluated.
+
+Code compiled for a session with an observer hands the values of calls and variables to it; other code is compiled
+as if there were none, so observing costs nothing where nobody asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from attrs import frozen
+
+from sexpgpu.lang.ir import Call, CallBuiltin, LocalRef, Node, Spread
+
+OBSERVED: Final = (LocalRef, CallBuiltin, Call, Spread)
+
+
+@frozen(eq=False)
+class Observer:
+    """`see(value, start, end, own)` is called with each value of a form of `file`, between which characters it stands.
+
+    `own` says that the form itself is written there; else it is a part of what a macro made of the form there.
+    """
+
+    file: str
+    see: Callable[[Any, int, int, bool], None]
+    give: Callable[[Any, int, int, bool], Any]
+
+
+def observer(file: str, see: Callable[[Any, int, int, bool], None]) -> Observer:
+    """An observer of the forms of `file`; `give` is what compiled code calls: the value passes through it."""
+
+    def give(value: Any, start: int, end: int, own: bool) -> Any:
+        see(value, start, end, own)
+        return value
+
+    return Observer(file, see, give)
+
+
+def is_own(node: Node) -> bool:
+    """Whether the text at a node's place is the node: its variable, or a call of its function."""
+    place = node.place
+    text = place.source.text
+    if isinstance(node, LocalRef):
+        return text[place.start : place.end].lower() == node.var.symbol.name
+    if isinstance(node, CallBuiltin):
+        return text.startswith(node.builtin.name, place.start + 1)
+    return place.trail is None and text.startswith("(", place.start)
