@@ -1,7 +1,7 @@
 """The parts of pages that are written from the program's own tables, between these lines of a page:
 
-    <!-- generated: builtins -->
-    <!-- end -->
+<!-- generated: builtins -->
+<!-- end -->
 """
 
 from __future__ import annotations

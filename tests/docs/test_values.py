@@ -40,7 +40,7 @@ def test_a_block_that_shows_what_happens(tmp_path: Path, text: str) -> None:
         ("(+ 1 2)\n; error[E-TYPE-001]: no\n(+ 1 1)\n", "(+ 1 2)\n; => 3\n(+ 1 1)\n"),
         (
             '(list "a\\nb")  ; =>\n',
-            '(list "a\\nb")\n; warning[W-READ-001]: strings have no escape \\n: this reads as \"n\"\n; => ("anb")\n',
+            '(list "a\\nb")\n; warning[W-READ-001]: strings have no escape \\n: this reads as "n"\n; => ("anb")\n',
         ),
     ],
 )

@@ -25,6 +25,8 @@ from tests.lang.evaluation import shown
         ("(funcall (eval '(lambda (x) (* x 2))) 4)", "8"),
         ("(multiple-value-list (apply #'values '(1 2 3)))", "(1 2 3)"),
         ("(defun f () \"Says hello.\" 1) (documentation 'f 'function)", '"Says hello."'),
+        ("(documentation 'car 'function)", '"The first of a list; of nil, nil."'),
+        ("(list (documentation 'when 'function) (documentation 'nothing 'function))", "(nil nil)"),
         ("(let ((cont (lambda (x) (* x 2)))) (funcall cont 3))", "6"),
         # macros
         ("(defmacro m (&whole w a &optional (b 2) &key c) `(list ',w ,a ,b ,c)) (m 1 3 :c 4)", "((m 1 3 :c 4) 1 3 4)"),

@@ -95,8 +95,16 @@ def proclaim(declaration: Any) -> Any:
 
 @library.builtin("documentation", "(object kind)")
 def documentation(object_: Any, kind: Any) -> Any:
-    """The documentation string of a function, or nil."""
+    """The documentation string of a function or macro, given itself or by name; nil when there is none."""
     session = active()
-    function = session.function_named(object_) if session.is_function(object_) else object_
+    function = object_
+    if isinstance(object_, Symbol):
+        macro, cell = session.macro_named(object_, NIL), session.module.function(object_)
+        if macro is not None:
+            function = macro.expand
+        elif cell is not None and cell.builtin is not None:
+            return cell.builtin.doc or NIL
+        else:
+            function = cell.ref[0] if cell is not None and cell.defined else None
     info = info_of_function(function)
     return info.doc if info is not None and info.doc is not None else NIL
