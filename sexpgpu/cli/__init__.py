@@ -20,6 +20,7 @@ VERBS = {
     "eval": "print the value of every top-level form",
     "explain": "say what the compiler made of a file",
     "explain-code": "print the long form of a diagnostic code",
+    "fmt": "lay out files in the one way",
     "ir": "print the experiment document or the MLIR module",
     "run": "train",
 }

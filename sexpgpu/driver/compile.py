@@ -15,6 +15,7 @@ from sexpgpu import __version__, knobs
 from sexpgpu.diag import Diagnostics, SxError, error
 from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.dialects.signature import read_graph
+from sexpgpu.driver.entry import require_file
 from sexpgpu.experiment import Experiment, Manifest
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.selection import Selection
@@ -121,21 +122,6 @@ def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, li
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
     return session, diagnostics, lines
-
-
-def require_file(path: Path) -> None:
-    """E-IO-101 to E-IO-103: the file is missing, is a directory, or is not text."""
-    if path.is_dir():
-        raise error("E-IO-102", f"{path} is a directory", expected="a .sx file")
-    if not path.exists():
-        near = sorted(p.name for p in path.parent.glob("*.sx"))[:5] if path.parent.is_dir() else []
-        raise error("E-IO-101", f"there is no file {path}", help="there are " + " ".join(near) if near else None)
-    try:
-        path.read_text("utf-8")
-    except UnicodeDecodeError as fault:
-        raise error("E-IO-103", f"{path} is not UTF-8 text", actual=f"byte {fault.start} is no UTF-8") from None
-    except OSError as fault:
-        raise error("E-IO-104", f"{path} cannot be read", actual=str(fault.strerror)) from None
 
 
 def run_shared(module: Any, context: Context) -> list[Timing]:

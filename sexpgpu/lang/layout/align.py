@@ -15,6 +15,8 @@ def aligned(items: list[Node]) -> dict[Node, str]:
     did in the source and one of them had more than one blank before it.
     """
     found: dict[Node, str] = {}
+    if len(items) < 2:
+        return found
     for run in _runs(items):
         texts = {row: row.text + str(row.items[0].flat) for row in run}
         padded = False

@@ -8,15 +8,17 @@ from sexpgpu.lang.layout.tree import Node
 
 CONDITIONAL: Final = frozenset({"if", "when", "unless"})
 ACTIONS: Final = frozenset(
-    "do doing collect collecting append appending nconc nconcing sum summing count counting maximize maximizing "
-    "minimize minimizing return".split()
+    {"do", "doing", "collect", "collecting", "append", "appending", "nconc", "nconcing", "sum", "summing", "count"}
+    | {"counting", "maximize", "maximizing", "minimize", "minimizing", "return"}
 )
 _CLAUSES: Final = frozenset(
-    "for as with repeat while until always never thereis initially finally named and else end".split()
+    {"for", "as", "with", "repeat", "while", "until", "always", "never", "thereis", "initially", "finally", "named"}
+    | {"and", "else", "end"}
 )
 _BEFORE_FORMS: Final = frozenset({"do", "doing", "initially", "finally", "and", "else", "end"})
 _PREPOSITIONS: Final = frozenset(
-    "in on across from upfrom downfrom to upto downto below above by = then being of-type into".split()
+    {"in", "on", "across", "from", "upfrom", "downfrom", "to", "upto", "downto", "below", "above", "by", "=", "then"}
+    | {"being", "of-type", "into"}
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from attrs import define, field
 
 from sexpgpu.lang.forms import NIL, Array, Cons, Source, Symbol
-from sexpgpu.lang.reader import ReadForm
+from sexpgpu.lang.readform import ReadForm
 from sexpgpu.lang.tokens import COMMENT_EDGE, LEXEME, REST_OF_TOKEN
 
 Kind = Literal["atom", "list", "prefix", "comment", "block"]

@@ -147,7 +147,7 @@ class _Writer:
                 self._row.comment = item.text
                 ended = True
                 continue
-            if ended or (item.breaks and item is not node.items[0]):
+            if ended or (item.breaks and (item is not node.items[0] or item.kind == "comment")):
                 self._newline(start, blank=False)
             elif item is not node.items[0]:
                 self._put(" ")
@@ -169,7 +169,7 @@ class _Writer:
                 continue
             indent = made.indent(item)
             closing = after + 1 if last else 0
-            if ended or (number and (item.breaks or (split and made.in_body) or self._is_full(made, number, closing))):
+            if ended or self._begins_line(made, number, split, closing):
                 self._newline(indent, blank=item.breaks > 1 and bool(number))
             elif number:
                 self._put(" ")
@@ -189,12 +189,20 @@ class _Writer:
             self._newline(made.indent(node), blank=False)
         self._put(")")
 
+    def _begins_line(self, made: _List, number: int, split: bool, closing: int) -> bool:
+        item = made.node.items[number]
+        if number == 0:
+            return item.kind == "comment" and item.breaks > 0
+        return item.breaks > 0 or (split and made.in_body) or self._is_full(made, number, closing)
+
     def _is_full(self, made: _List, number: int, closing: int) -> bool:
-        """Whether an element, a keyword with its value, would pass the end of the line where a new one begins earlier."""
+        """Whether an element, a keyword with its value, would pass the line's end and a new line begins earlier."""
         items = made.node.items
         item = items[number]
         if not made.starts or made.indent(item) > self._column:
             return False
+        if made.role == "code" and item.items and len(made.starts) <= (made.style.distinguished or 0):
+            return False  # it is broken within
         width = item.lead
         if item.name.startswith(":") and number + 1 < len(items) and not items[number + 1].breaks:
             width += 1 + items[number + 1].lead
