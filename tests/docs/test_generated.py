@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sexpgpu.diag.catalogue import ENTRIES
+from sexpgpu.diag import Diagnostics
+from sexpgpu.diag.catalogue import ENTRIES, Entry, language, library
+from sexpgpu.driver.compile import new_session
 from sexpgpu.lang.analyze.grammar import SPECIALS
+from sexpgpu.lang.limits import run_deep
+from sexpgpu.lang.selection import Selection
+from sexpgpu.trace.declarations import Declarations, declaring
 from tests.docs.blocks import PAGES, ROOT
 from tests.docs.generated import (
     GENERATORS,
@@ -19,6 +24,18 @@ from tests.docs.generated import (
 )
 
 WITH_PARTS = [page for page in PAGES if PART.search(page.read_text(encoding="utf-8"))]
+
+FILES = {"E-MOD-002", "E-MOD-003"}
+"""Codes whose example is about more than one file."""
+
+SLOW = {"E-LIMIT-001", "E-LIMIT-002", "E-LIMIT-004", "E-LIMIT-005"}
+"""Codes whose example takes seconds; tests/lang provokes them within tighter limits."""
+
+OF_THE_LANGUAGE = [
+    entry
+    for entry in (*language.ENTRIES, *library.ENTRIES)
+    if entry.example and not entry.example.startswith("sexpgpu ") and entry.code not in FILES | SLOW
+]
 
 
 def text(name: str) -> str:
@@ -63,3 +80,13 @@ def test_every_code_has_its_heading() -> None:
     headings = [line.removeprefix("### ") for line in text("errors.md").splitlines() if line.startswith("### ")]
     assert sorted(headings) == sorted(ENTRIES)
     assert len(headings) == len(set(headings))
+
+
+@pytest.mark.parametrize("entry", OF_THE_LANGUAGE, ids=lambda e: e.code)
+def test_an_example_provokes_its_code(entry: Entry, tmp_path: Path) -> None:
+    path = tmp_path / "example.sx"
+    path.write_text(entry.example, encoding="utf-8")
+    diagnostics = Diagnostics()
+    with declaring(Declarations(path)):
+        run_deep(lambda: new_session(diagnostics).evaluate_file(path, Selection()))
+    assert entry.code in [d.code for d in diagnostics]
