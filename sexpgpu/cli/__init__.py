@@ -23,6 +23,7 @@ VERBS = {
     "fmt": "lay out files in the one way",
     "ir": "print the experiment document or the MLIR module",
     "run": "train",
+    "variants": "list the knobs, variants and sweeps of a file",
 }
 
 

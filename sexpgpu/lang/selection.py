@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 KNOBS: Final = '(defknobs (name default [:type T] [:choices (value...)] [:doc "..."])...)'
 VARIANT: Final = "(defvariant name (knob value)...)"
 SWEEP: Final = "(defsweep name (knob value...)... | (:zip (knob value...)...)...)"
+MOST_POINTS: Final = 100_000
 
 
 @frozen
@@ -47,13 +49,25 @@ class _Given:
     literal: bool = False
 
 
+@frozen
+class KnobDeclaration:
+    """A knob as its `defknobs` entry declares it; values and the type are as the printer writes them."""
+
+    name: str
+    default: str
+    type: str | None
+    choices: tuple[str, ...]
+    doc: str | None
+
+
 @define
 class Selected:
-    """The selection applied to a file; `knobs` fills as their `defknobs` are evaluated."""
+    """The selection applied to a file; `knobs` and `declarations` fill as their `defknobs` are evaluated."""
 
     variant: str | None = None
     point: str | None = None
     knobs: list[KnobValue] = field(factory=list)
+    declarations: list[KnobDeclaration] = field(factory=list)
     given: dict[str, _Given] = field(factory=dict)
     variables: list[tuple[GlobalVariable, Place]] = field(factory=list)
 
@@ -132,6 +146,11 @@ def _unknown_knob(name: str, declared: Declared, span: Span | None) -> SxError:
     return error("E-KNOB-001", f"there is no knob `{name}`", span, help=help)
 
 
+def variant_changes(items: Items, declared: Declared) -> dict[str, Any]:
+    """The form of each knob that a variant sets; E-KNOB-001, -005 for what is no knob."""
+    return {knob: form for knob, (form, _) in _pairs(items, declared)}
+
+
 def _pairs(items: Items, declared: Declared) -> Iterator[tuple[str, tuple[Any, Place]]]:
     for entry, where in items:
         parts = items_of(entry, where, VARIANT) if isinstance(entry, Cons) else []
@@ -159,6 +178,8 @@ def sweep_points(items: Items, declared: Declared) -> Iterator[Point]:
             axes.append([dict(pair for point in row for pair in point.items()) for row in zip(*columns, strict=True)])
         else:
             axes.append(_column(entry, where, declared))
+    if math.prod(map(len, axes)) > MOST_POINTS:
+        raise fault(items[0][1], "E-LIMIT-003", f"the sweep has more than {MOST_POINTS:,} points")
     for combination in itertools.product(*axes):
         yield {knob: value for point in combination for knob, value in point.items()}
 
@@ -211,6 +232,7 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
         _check(name, value, default, options, value_place)
         session.define_variable(module, name, "lexical", value, parts[0][1])
         session.selected.knobs.append(KnobValue(name.name, print_form(value), source))
+        session.selected.declarations.append(_declaration(name.name, default, options))
         session.selected.variables.append((module.variables[name], parts[0][1]))
     return symbol("defknobs")
 
@@ -234,10 +256,25 @@ def _as_kind(value: Any, default: Any) -> Any:
     return value
 
 
+def _type_of(default: Any, options: dict[str, Any]) -> Any:
+    """A knob's type: the declared one, or that of a number or string by default; None for any value."""
+    kinds = {int: symbol("integer"), float: symbol("real"), str: symbol("string")}
+    return options["type"] if options.get("type") is not None else kinds.get(type(default))
+
+
+def _declaration(name: str, default: Any, options: dict[str, Any]) -> KnobDeclaration:
+    kind, choices, doc = _type_of(default, options), options.get("choices"), options.get("doc")
+    return KnobDeclaration(
+        name,
+        print_form(default),
+        print_form(kind) if kind is not None else None,
+        tuple(map(print_form, choices)) if isinstance(choices, Cons) else (),
+        doc if isinstance(doc, str) else None,
+    )
+
+
 def _check(name: Symbol, value: Any, default: Any, options: dict[str, Any], place: Place) -> None:
-    kind = options.get("type")
-    if kind is None:
-        kind = {int: symbol("integer"), float: symbol("real"), str: symbol("string")}.get(type(default))
+    kind = _type_of(default, options)
     if kind is not None and not is_type(value, kind):
         raise _bad_value(name, value, f"of type {print_form(kind)}", place)
     choices = options.get("choices")
