@@ -25,6 +25,7 @@ from tests.lang.evaluation import shown
         ("(funcall (eval '(lambda (x) (* x 2))) 4)", "8"),
         ("(multiple-value-list (apply #'values '(1 2 3)))", "(1 2 3)"),
         ("(defun f () \"Says hello.\" 1) (documentation 'f 'function)", '"Says hello."'),
+        ('(read-from-string "(1 #.(+ 1 2))")', "(1 3) ; 13"),
         ("(documentation 'car 'function)", '"The first of a list; of nil, nil."'),
         ("(list (documentation 'when 'function) (documentation 'nothing 'function))", "(nil nil)"),
         ("(let ((cont (lambda (x) (* x 2)))) (funcall cont 3))", "6"),

@@ -10,9 +10,10 @@ from sexpgpu.diag import Diagnostic, SxError, error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.core.expansions import EXPANSIONS
-from sexpgpu.lang.forms import MV, NIL, Cons, Source, Symbol, boolean, values
+from sexpgpu.lang.forms import MV, NIL, Cons, Source, Symbol, boolean, one, values
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.reader import Reader
+from sexpgpu.lang.readtime import substitute_read_eval
 
 library = Library("evaluation")
 
@@ -80,7 +81,8 @@ def _read_one(text: str, start: int) -> tuple[Any, int] | None:
         return None
     # An atom is ended by the character behind it, which is read with it.
     ended = not isinstance(form.datum, Cons | str | list) and text[form.end : form.end + 1].isspace()
-    return form.datum, form.end + ended
+    datum = substitute_read_eval(form.datum, lambda inner: one(eval_(inner))) if form.read_eval else form.datum
+    return datum, form.end + ended
 
 
 @library.builtin("proclaim", "(declaration)")
