@@ -38,9 +38,12 @@ def command(
     from sexpgpu.driver.choices import choices
     from sexpgpu.driver.compile import evaluate
     from sexpgpu.lang.limits import run_deep
+    from sexpgpu.lang.selection import Declared
 
     def list_them() -> int:
-        session, diagnostics, _ = evaluate(file, selected)
+        session, diagnostics, values = evaluate(file, selected)
+        if diagnostics.errors and not values:  # not even evaluated: there is no such file or selection
+            session.declared = Declared()
         found = choices(session)
         code = report.failure_code(diagnostics) if diagnostics.errors else 0
         if as_json:
