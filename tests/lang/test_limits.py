@@ -58,3 +58,14 @@ def test_the_result_of_a_deep_run_and_its_exception_come_back() -> None:
     assert run_deep(lambda: 3) == 3
     with pytest.raises(KeyError):
         run_deep(lambda: dict[str, int]()["missing"])
+
+
+def test_a_number_that_doubles_for_ever_is_bounded() -> None:
+    assert fault("(let ((x 1)) (loop (setq x (+ x x))))").code == "E-LIMIT-003"
+    assert fault("(let ((x -1)) (loop (setq x (- x (- x)))))").code == "E-LIMIT-003"
+
+
+def test_long_integers_add_exactly() -> None:
+    assert shown("(let ((a (expt 2 62)) (b 1)) (list (+ a b) (- b a) (+ (- a) a)))") == (
+        "(4611686018427387905 -4611686018427387903 0)"
+    )

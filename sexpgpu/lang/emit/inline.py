@@ -19,6 +19,8 @@ _COMPARISON: Final[dict[str, type[ast.cmpop]]] = {
     "<": ast.Lt, ">": ast.Gt, "<=": ast.LtE, ">=": ast.GtE, "=": ast.Eq,
 }  # fmt: skip
 
+_SHORT: Final = 1 << 62
+
 
 class _Operands:
     """Two operands put so that each is evaluated once, the condition that both are integers, and the slow call."""
@@ -74,7 +76,14 @@ def _arithmetic(em: Emitter, node: CallBuiltin) -> ast.expr | None:
         return None
     pair = _Operands(em, node, node.args)
     fast = code.binary(pair.left, _ARITHMETIC[node.builtin.name](), pair.right, pair.loc)
-    return code.choose(pair.test, fast, pair.slow, pair.loc)
+    test = pair.test
+    if not any(isinstance(arg, Const) for arg in node.args):
+        # Two variables can double a number without end: what is long goes to the library, which bounds it.
+        low = code.compare(code.constant(-_SHORT, pair.loc), ast.Lt(), pair.left, pair.loc)
+        low.ops.append(ast.Lt())
+        low.comparators.append(code.constant(_SHORT, pair.loc))
+        test = code.both([pair.test, low], pair.loc)
+    return code.choose(test, fast, pair.slow, pair.loc)
 
 
 def _step(em: Emitter, node: CallBuiltin) -> ast.expr | None:
