@@ -25,7 +25,7 @@ DEEPEST = 220_000
 class Limits:
     """Function calls and loop turns of one session; sizes of results are bounded by the library itself."""
 
-    steps: int = 12_000_000
+    steps: int = 5_000_000  # a 12-layer model takes some four thousand
 
 
 class Steps:

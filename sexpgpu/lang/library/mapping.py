@@ -22,6 +22,7 @@ def _applied(name: str, function: Any, lists: tuple[Any, ...]) -> Iterator[Any]:
     """The single values of a function along the elements of lists, up to the end of the shortest."""
     call = as_function(function)
     columns = [items_of_list(name, position, a) for position, a in enumerate(lists, 2)]
+    active().spend(len(columns[0]))
     for row in zip(*columns, strict=False) if len(columns) > 1 else columns[0]:
         value = call(*row) if len(columns) > 1 else call(row)
         yield one(value) if type(value) is MV else value
