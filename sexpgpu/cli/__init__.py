@@ -22,6 +22,7 @@ VERBS = {
     "explain-code": "print the long form of a diagnostic code",
     "fmt": "lay out files in the one way",
     "ir": "print the experiment document or the MLIR module",
+    "new": "write a run file from a template or another one",
     "run": "train",
     "variants": "list the knobs, variants and sweeps of a file",
 }

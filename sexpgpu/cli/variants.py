@@ -53,6 +53,8 @@ def command(
         report.print_diagnostics(diagnostics, session.sources)
         for line in _text(found):
             click.echo(line)
+        if code == 0 and not any(found.values()):
+            click.echo("no knobs, variants or sweeps")
         return code
 
     return run_deep(list_them)
@@ -79,8 +81,6 @@ def _text(found: dict[str, Any]) -> Iterator[str]:
                 yield f"    {number:<3}" + "  ".join(f"{knob} {value}" for knob, value in point.items())
             if len(points) > MOST_POINTS:
                 yield f"    ... {len(points) - MOST_POINTS} more"
-    if not any(found.values()):
-        yield "no knobs, variants or sweeps"
 
 
 def _knob(knob: dict[str, Any]) -> tuple[str, str, str, str]:

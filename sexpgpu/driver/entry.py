@@ -33,6 +33,12 @@ def read_source(path: Path) -> tuple[str, str]:
     return written, written.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def require_new(path: Path) -> None:
+    """E-IO-107: something is there already."""
+    if path.exists() or path.is_symlink():
+        raise error("E-IO-107", f"{path} exists already", help="name a file that does not")
+
+
 def write_whole(path: Path, text: str, *, new: bool = False) -> None:
     """Put `text` under `path`: all of it or, on any fault, nothing. E-IO-106 where that fails.
 
@@ -51,6 +57,7 @@ def write_whole(path: Path, text: str, *, new: bool = False) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except FileExistsError:
-        raise error("E-IO-107", f"{path} exists already", help="name a file that does not") from None
+        require_new(path)
+        raise
     except OSError as fault:
         raise error("E-IO-106", f"{path} cannot be written", actual=str(fault.strerror)) from None

@@ -93,6 +93,7 @@ class Declarations:
     entry: Path
     evaluations: list[EvaluationValue] = field(factory=list)
     run: RunConfig | None = None
+    paths: set[str] = field(factory=set)  # of data, as files write them
 
     @property
     def base(self) -> Path:
@@ -103,6 +104,7 @@ class Declarations:
         """The absolute path of `path` as the file of `span` writes it; addresses stay as they are."""
         if "://" in path:
             return path
+        self.paths.add(path)
         folder = Path(span.file).resolve().parent if span is not None else self.base
         return str(folder / path)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from sexpgpu.lang.layout.tree import Node
 
@@ -73,10 +72,9 @@ def _groups(run: list[Node], number: int) -> Iterator[list[Node]]:
 
 
 def _column(row: Node, number: int) -> int:
-    return row.items[number].column - row.column
+    return row.items[number].start - row.start
 
 
 def _blanks(row: Node, number: int) -> int:
     """The blanks before an element of a one-line list, as the author wrote them."""
-    before, item = list(pairwise(row.items))[number - 1]
-    return item.column - before.end_column
+    return row.items[number].start - row.items[number - 1].end

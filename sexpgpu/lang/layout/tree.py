@@ -24,15 +24,15 @@ class Node:
     """A datum or a comment. `breaks` counts the line ends before it; a list's or prefix's parts are its `items`.
 
     `prefix` is `'`, `,@`, `#.`, `#1=`... before one datum, or `#+`/`#-` before a test and a datum; `comment` runs to
-    the end of its line, `block` is `#| |#`. `line`, `column` and `end_column` count from 1.
+    the end of its line, `block` is `#| |#`. `text[start:end]` of the source is the node.
     """
 
     kind: Kind
     text: str
     breaks: int
     line: int
-    column: int
-    end_column: int = 0
+    start: int
+    end: int = 0
     items: list[Node] = field(factory=list)
     _flat: str | Literal[False] | None = False
     _lead: int | None = None
@@ -106,8 +106,8 @@ def parse(text: str) -> list[Node]:
             breaks += lexeme.count("\n")
             continue
         if kind == "close":
-            stack.pop().end_column = source.position(at)[1]
-            _complete(stack, source.position(at)[1])
+            stack.pop().end = at
+            _complete(stack, at)
             breaks = 0
             continue
         if kind == "comment":
@@ -117,15 +117,15 @@ def parse(text: str) -> list[Node]:
             rest = REST_OF_TOKEN.match(text, at)
             at = rest.end() if rest is not None else at
             lexeme = text[match.start() : at]
-        line, column = source.position(match.start())
-        node = Node(_kind(kind, lexeme), lexeme.rstrip() if kind == "skip" else lexeme, breaks, line, column)
+        spelt = lexeme.rstrip() if kind == "skip" else lexeme
+        line, _ = source.position(match.start())
+        node = Node(_kind(kind, lexeme), spelt, breaks, line, match.start(), at)
         (stack[-1].items if stack else top).append(node)
         breaks = 0
-        node.end_column = source.position(at)[1]
         if node.kind in ("list", "prefix"):
             stack.append(node)
         elif node.kind == "atom":
-            _complete(stack, node.end_column)
+            _complete(stack, at)
     return top
 
 
@@ -139,13 +139,13 @@ def _kind(group: str, lexeme: str) -> Kind:
     return "block" if group == "comment" else "atom"
 
 
-def _complete(stack: list[Node], column: int) -> None:
+def _complete(stack: list[Node], end: int) -> None:
     """A datum is complete: so are the prefixes that waited for it."""
     while stack and stack[-1].kind == "prefix":
         waits_for = 2 if stack[-1].text in ("#+", "#-") else 1
         if len(stack[-1].data) < waits_for:
             return
-        stack.pop().end_column = column
+        stack.pop().end = end
 
 
 def _block_end(text: str, start: int) -> int:
