@@ -22,9 +22,11 @@ VERBS = {
     "explain-code": "print the long form of a diagnostic code",
     "fmt": "lay out files in the one way",
     "ir": "print the experiment document or the MLIR module",
+    "lsp": "serve an editor: diagnostics, types, definitions, completion",
     "new": "write a run file from a template or another one",
     "run": "train",
     "variants": "list the knobs, variants and sweeps of a file",
+    "watch": "check a file again on every save",
 }
 
 

@@ -13,6 +13,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -78,10 +79,17 @@ def serve(descriptor: int) -> None:
         session = new_session(Diagnostics())
         standard = [(f"sexpgpu/{p.stem}", str(p)) for p in sorted(LIBRARY.glob("*.sx")) if p.stem != PRELUDE]
         prepare(session, standard)
-        for spec in PIPELINES["shared"]:
-            parse_pass(spec, PASSES)  # their imports
+        _import_the_rest()
         gc.freeze()
         _Base(context, session, connection).serve()
+
+
+def _import_the_rest() -> None:
+    """Import here what a check would import in its child, each time anew."""
+    for spec in PIPELINES["shared"]:
+        parse_pass(spec, PASSES)
+    for dialect in ("builtin", "func"):
+        import_module(f"mlir.dialects.{dialect}")
 
 
 def prepare(session: Session, modules: list[tuple[str, str]]) -> None:
@@ -215,7 +223,7 @@ def _send_all(connection: Connection, found: Iterator[Checked]) -> None:
 
 
 def _check(context: Context, session: Session, request: Request, held: frozenset[str]) -> Iterator[Checked]:
-    """Check in this process: an answer after tracing, and one when the passes have run."""
+    """Check in this process: an answer after tracing, and one when the passes have run, if they are asked for."""
     session.modules.overlay = dict(request.overlay)
     types = Types()
     if request.names:
@@ -224,17 +232,24 @@ def _check(context: Context, session: Session, request: Request, held: frozenset
     if not held <= session.modules.adopted.keys():
         yield Checked(Answer(request.path, last=False), stale=True)
         return
+    modules = tuple((m.name, m.path, m.text) for m in _keepable(done))
     answer = _answer(done, request, types)
-    yield Checked(answer)
-    finish(done)
-    experiment = done.experiment
+    yield Checked(answer, modules)
+    if request.passes:
+        finish(done)
+        yield Checked(_completed(answer, done), modules)
+
+
+def _completed(answer: Answer, done: Compilation) -> Answer:
+    """The answer when the passes have run: what names and types there are has been said."""
     answer = evolve(answer, last=True, diagnostics=tuple(done.diagnostics), names=(), library=(), places=())
-    if experiment is not None:
-        elements = sum(p.type.size for p in experiment.parameters)
-        answer = evolve(
-            answer, parameters=len(experiment.parameters), elements=elements, graphs=tuple(sorted(experiment.graphs))
-        )
-    yield Checked(answer, tuple((m.name, m.path, m.text) for m in _keepable(done)))
+    experiment = done.experiment
+    if experiment is None:
+        return answer
+    elements = sum(p.type.size for p in experiment.parameters)
+    return evolve(
+        answer, parameters=len(experiment.parameters), elements=elements, graphs=tuple(sorted(experiment.graphs))
+    )
 
 
 def _answer(done: Compilation, request: Request, types: Types) -> Answer:
@@ -242,7 +257,7 @@ def _answer(done: Compilation, request: Request, types: Types) -> Answer:
     modules = session.modules
     return Answer(
         request.path,
-        last=False,
+        last=not request.passes,
         diagnostics=tuple(done.diagnostics),
         texts=dict(session.sources),
         files=tuple(sorted({str(request.path), *session.sources, *modules.sought})),

@@ -24,12 +24,14 @@ _BOOT = "import sys; sys.path[:] = {path!r}; from sexpgpu.driver.incremental imp
 class Request:
     """Check `path` under a selection; `overlay` has the texts of files that an editor has not saved.
 
-    `names` asks for what the file's names are and for the types of its tensors, `library` for the library's names.
+    Without `passes` the check ends when the graphs are traced. `names` asks for what the file's names are and for the
+    types of its tensors, `library` for the library's names.
     """
 
     path: Path
     selection: Selection = field(factory=Selection)
     overlay: dict[str, str] = field(factory=dict)
+    passes: bool = True
     names: bool = False
     library: bool = False
 

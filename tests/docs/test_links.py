@@ -28,7 +28,7 @@ _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _VARIABLE = re.compile(r"\bSEXPGPU_[A-Z]+\b")
 
 # Flags of other programs that the pages use, and what a page misspells to show that it is found out.
-FOREIGN = {"--version", "--help", "--update-golden", "--editable", "--strict"}
+FOREIGN = {"--version", "--help", "--update-golden", "--editable", "--strict", "--preserve-status"}
 MISSPELT = {"SEXPGPU_THREDS"}
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)

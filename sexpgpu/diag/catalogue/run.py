@@ -192,4 +192,10 @@ ENTRIES: tuple[Entry, ...] = (
         "A variable of ours has a value that it does not take. `sexpgpu doctor --env` lists all of them.",
         "SEXPGPU_DEVICE=gpu sexpgpu run file.sx",
     ),
+    Entry(
+        "E-DEV-010",
+        "a package that is not installed",
+        "Training needs few packages; `watch` and `lsp` need one more each, which an extra of sexpgpu's installs.",
+        "sexpgpu watch file.sx",
+    ),
 )
