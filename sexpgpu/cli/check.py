@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
 from pathlib import Path
 
 import click
 
+from sexpgpu import __version__
 from sexpgpu.cli import report
 
 
@@ -14,6 +16,7 @@ from sexpgpu.cli import report
 @report.file_argument
 @report.selection_options
 @report.json_option
+@click.option("--sarif", "as_sarif", is_flag=True, help="Print a SARIF 2.1.0 log, for code hosts and editors.")
 def command(
     file: Path,
     variant: str | None,
@@ -21,6 +24,7 @@ def command(
     sweep: str | None,
     point: int | None,
     as_json: bool,
+    as_sarif: bool,
 ) -> int:
     """Compile FILE whole: every graph traced, every shape checked, every mistake reported.
 
@@ -30,8 +34,11 @@ def command(
 
     Exit code 0 when the file compiles, 1 when it has errors (on standard error, with places and fixes).
     """
+    if as_json and as_sarif:
+        raise click.UsageError("give one of --json and --sarif")
     selected = report.selection(variant, sets, sweep, point)
     gc.disable()  # the process ends before a collection could pay
+    from sexpgpu.diag.sarif import sarif_log
     from sexpgpu.driver.compile import Compilation, compiling
     from sexpgpu.lang.limits import run_deep
 
@@ -54,6 +61,9 @@ def command(
                     "diagnostics": report.diagnostics_json(done.diagnostics, done.session.sources),
                 }
             )
+            return code
+        if as_sarif:
+            click.echo(json.dumps(sarif_log(done.diagnostics, str(file), __version__), indent=2))
             return code
         report.print_diagnostics(done.diagnostics, done.session.sources)
         if experiment is not None and code == 0:

@@ -31,8 +31,8 @@ ENTRIES: tuple[Entry, ...] = (
           "`defsweep` a name and `(knob value...)` entries.",
           "(defknobs lr 0.1)"),
     Entry("E-KNOB-006", "knob whose default is not in the file",
-          "`new` writes chosen values as the defaults of the knobs, where a `defknobs` of the file says them. This knob is "
-          "declared by a macro: change what the macro is given.",
+          "`new` writes chosen values as the defaults of the knobs, where a `defknobs` of the file says them. This "
+          "knob is declared by a macro: change what the macro is given.",
           "(defmacro sizes () '(defknobs (width 8)))\n(sizes)\nsexpgpu new b.sx --from a.sx --set width=16"),
     # Limits of evaluation at compile time.
     Entry("E-LIMIT-001", "too many steps",
