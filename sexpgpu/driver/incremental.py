@@ -13,6 +13,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -81,7 +82,8 @@ def serve(descriptor: int) -> None:
         prepare(session, standard)
         _import_the_rest()
         gc.freeze()
-        _Base(context, session, connection).serve()
+        with suppress(ConnectionError):  # who asked may leave while a check is under way
+            _Base(context, session, connection).serve()
 
 
 def _import_the_rest() -> None:

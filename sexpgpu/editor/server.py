@@ -76,10 +76,23 @@ class Server(LanguageServer):
     def changed(self, uri: str, *, passes: bool = False) -> None:
         """Check a document, and those that require it, soon."""
         path = self.path(uri)
-        for entry in [path, *(p for p, answer in self._answers.items() if p != path and path in answer.files)]:
-            self._versions[entry] = self._versions.get(entry, 0) + 1
-            check = self._check(entry, self._versions[entry], passes)
-            self._waiting[entry] = asyncio.get_running_loop().create_task(check)
+        for entry in [path, *self._depending(path)]:
+            self._start(entry, passes)
+
+    def changed_on_disk(self, uri: str) -> None:
+        """Check the open documents that require a file which is not open itself."""
+        path = self.path(uri)
+        if path not in self._overlay():
+            for entry in self._depending(path):
+                self._start(entry, passes=True)
+
+    def _depending(self, path: str) -> list[str]:
+        return [entry for entry, answer in self._answers.items() if entry != path and path in answer.files]
+
+    def _start(self, path: str, passes: bool) -> None:
+        self._versions[path] = self._versions.get(path, 0) + 1
+        check = self._check(path, self._versions[path], passes)
+        self._waiting[path] = asyncio.get_running_loop().create_task(check)
 
     async def _check(self, path: str, version: int, passes: bool) -> None:
         """Check a file unless it changes before its turn comes; a check that has begun goes on to its end."""
@@ -149,6 +162,20 @@ def make_server() -> Server:
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     async def did_close(params: lsp.DidCloseTextDocumentParams) -> None:
         server.closed(params.text_document.uri)
+
+    @server.feature(lsp.INITIALIZED)
+    async def initialized(params: lsp.InitializedParams) -> None:
+        workspace = server.client_capabilities.workspace
+        able = workspace.did_change_watched_files if workspace is not None else None
+        if able is not None and able.dynamic_registration:
+            watched = lsp.DidChangeWatchedFilesRegistrationOptions([lsp.FileSystemWatcher("**/*.sx")])
+            asked = lsp.Registration("sx-files", lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, watched)
+            await server.client_register_capability_async(lsp.RegistrationParams([asked]))
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    async def did_change_watched_files(params: lsp.DidChangeWatchedFilesParams) -> None:
+        for event in params.changes:
+            server.changed_on_disk(event.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     async def hover(params: lsp.HoverParams) -> lsp.Hover | None:

@@ -93,6 +93,18 @@ def test_saves_of_the_file(tmp_path: Path) -> None:
     assert "Traceback" not in told
 
 
+def test_sigint_while_it_checks(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    with watching(file) as watch:
+        watch.verdict()
+        file.write_text(WRONG)
+        time.sleep(0.05)
+        watch.process.send_signal(signal.SIGINT)
+        assert watch.process.wait(timeout=SECONDS) == 130
+        assert watch.process.stderr is not None
+        assert "Traceback" not in watch.process.stderr.read()
+
+
 def test_rapid_saves_are_one(tmp_path: Path) -> None:
     file = write(tmp_path)
     with watching(file, "--json") as watch:

@@ -30,7 +30,10 @@ class Client:
         self.diagnostics: dict[str, list[dict[str, Any]]] = {}
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
-        self.capabilities = self.ask("initialize", {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}})
+        able = {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}
+        self.registered: list[str] = []
+        root = {"processId": None, "rootUri": folder.as_uri(), "capabilities": able}
+        self.capabilities = self.ask("initialize", root)
         self.tell("initialized", {})
 
     def _read(self, stream: IO[bytes]) -> None:
@@ -62,9 +65,14 @@ class Client:
                 return message["result"]
 
     def _next(self) -> dict[str, Any]:
-        message = self._messages.get(timeout=SECONDS)
+        return self._taken(self._messages.get(timeout=SECONDS))
+
+    def _taken(self, message: dict[str, Any]) -> dict[str, Any]:
         if message.get("method") == "textDocument/publishDiagnostics":
             self.diagnostics[message["params"]["uri"]] = message["params"]["diagnostics"]
+        elif message.get("method") == "client/registerCapability":
+            self.registered += [r["method"] for r in message["params"]["registrations"]]
+            self._send({"id": message["id"], "result": None})
         return message
 
     # Documents.
@@ -102,11 +110,9 @@ class Client:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             try:
-                message = self._messages.get(timeout=left)
+                self._taken(self._messages.get(timeout=left))
             except queue.Empty:
                 return
-            if message.get("method") == "textDocument/publishDiagnostics":
-                self.diagnostics[message["params"]["uri"]] = message["params"]["diagnostics"]
 
     def close(self) -> int:
         """Leave as the protocol asks; the server's exit code."""

@@ -175,6 +175,18 @@ def test_modules(client: Client, tmp_path: Path) -> None:
     assert found["range"]["start"]["line"] == 1
 
 
+def test_a_required_file_that_changes_on_disk(client: Client, tmp_path: Path) -> None:
+    write_data(tmp_path)
+    module, entry = tmp_path / "blocks.sx", tmp_path / "experiment.sx"
+    module.write_text(MODULE)
+    assert client.open(entry, text_of(**USING)) == []
+    assert client.registered == ["workspace/didChangeWatchedFiles"]
+    module.write_text(MODULE.replace("linear in", "linear 4"))
+    client.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": module.as_uri(), "type": 2}]})
+    client.drain(3)
+    assert "E-SHAPE-013" in codes([d for uri in (module, entry) for d in client.diagnostics.get(uri.as_uri(), [])])
+
+
 def test_formatting(client: Client, tmp_path: Path) -> None:
     file = tmp_path / "untidy.sx"
     client.open(file, "(defun f (x)\n        (+ x\n 1))\n")
