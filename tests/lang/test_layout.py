@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,14 @@ def test_a_keyword_stays_with_its_value() -> None:
     result = fixed("(f " + " ".join(f":keyword-{i} (value-number {i})" for i in range(12)) + ")")
     assert result is not None
     assert [line for line in result.splitlines() if not line.strip().removeprefix("(f ").startswith(":")] == []
+
+
+@pytest.mark.parametrize(
+    "parts", [("(f ", "x 10 ", ")"), ("(loop for x in y ", "do (f 1) ", ")"), ("'(", "(a  1)\n", ")")]
+)
+def test_long_lists_take_time_in_proportion(parts: tuple[str, str, str]) -> None:
+    """Looking back at every element for each would take minutes here."""
+    first, middle, last = parts
+    started = time.perf_counter()
+    assert layout(first + middle * 10_000 + last) is not None
+    assert time.perf_counter() - started < 20

@@ -36,6 +36,7 @@ class Node:
     items: list[Node] = field(factory=list)
     _flat: str | Literal[False] | None = False
     _lead: int | None = None
+    _data: list[Node] | None = None
 
     @property
     def flat(self) -> str | None:
@@ -85,7 +86,9 @@ class Node:
     @property
     def data(self) -> list[Node]:
         """The items that are no comments."""
-        return [item for item in self.items if item.kind not in ("comment", "block")]
+        if self._data is None:
+            self._data = [item for item in self.items if item.kind not in ("comment", "block")]
+        return self._data
 
     @property
     def name(self) -> str:
@@ -143,7 +146,7 @@ def _complete(stack: list[Node], end: int) -> None:
     """A datum is complete: so are the prefixes that waited for it."""
     while stack and stack[-1].kind == "prefix":
         waits_for = 2 if stack[-1].text in ("#+", "#-") else 1
-        if len(stack[-1].data) < waits_for:
+        if sum(item.kind not in ("comment", "block") for item in stack[-1].items) < waits_for:
             return
         stack.pop().end = end
 
