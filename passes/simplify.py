@@ -242,7 +242,7 @@ def _fold(site: Site, constants: list[Dense]) -> Any:
     first = constants[0]
     if isinstance(kind, Move) and len(constants) == 1 and first.is_splat and result.size and kind.views:
         return site.builder.constant(first.data, result).value
-    if result.nbytes > FOLD_LIMIT or result.size == 0:
+    if max(result.nbytes, *(c.type.nbytes for c in constants)) > FOLD_LIMIT or result.size == 0:
         return None
     with np.errstate(all="ignore"):
         array = site.record.numpy(*(c.array() for c in constants), **site.attrs)

@@ -160,6 +160,12 @@ class Module:
         own |= {s.name for s, cell in self.functions.items() if cell.defined and s.interned}
         return own if self.base is None else own | self.base.names()
 
+    def own_names(self) -> list[str]:
+        """Names that the file itself defines, as functions or variables."""
+        functions = (cell.name.name for cell in self.functions.values() if cell.span is not None)
+        variables = (v.name.name for v in self.variables.values() if v.span is not None)
+        return [*functions, *variables]
+
     def exports(self) -> list[Symbol]:
         """What a file that requires this module gets: what it provides, or else all it defines."""
         if self.provided:

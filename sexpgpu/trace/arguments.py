@@ -17,6 +17,14 @@ def integer(what: str, value: Any, role: str) -> int:
     raise error("E-ARG-010", f"`{what}`: {role} must be an integer", actual=show(value))
 
 
+def positive(what: str, value: Any, role: str) -> int:
+    """A Lisp integer from 1 on (E-VALUE-012 otherwise)."""
+    number = integer(what, value, role)
+    if number < 1:
+        raise error("E-VALUE-012", f"`{what}`: {role} must be at least 1", actual=str(number))
+    return number
+
+
 def real(what: str, value: Any, role: str) -> float:
     """A Lisp number as a float."""
     from fractions import Fraction
@@ -41,6 +49,8 @@ def integers(what: str, value: Any, role: str) -> tuple[int, ...]:
     """A list of integers, or one integer as a list of one."""
     if type(value) is int:
         return (value,)
+    if value is not NIL and not isinstance(value, Cons | list):
+        raise error("E-ARG-010", f"`{what}`: {role} must be an integer or a list of integers", actual=show(value))
     return tuple(integer(what, item, f"each element of {role}") for item in items(what, value, role))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field
 
-from sexpgpu.diag import Diagnostic, Diagnostics, Span
+from sexpgpu.diag import Diagnostic, Diagnostics, Span, error
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.experiment import Buffer as BufferRecord
@@ -22,7 +22,14 @@ from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.contract import Contract, look_up
 from sexpgpu.trace.declarations import Declarations, EvaluationValue, LoaderValue
 from sexpgpu.trace.graph import GraphTrace, Tracer
-from sexpgpu.trace.graphs import trace_evaluation, trace_init, trace_train, trace_update, trace_view
+from sexpgpu.trace.graphs import (
+    parameters_reaching_loss,
+    trace_evaluation,
+    trace_init,
+    trace_train,
+    trace_update,
+    trace_view,
+)
 from sexpgpu.trace.models import Buffer, Parameter, buffers_of, name_tree, parameters_of, settle
 from sexpgpu.trace.optimizers import AssignedGroup, assign_groups
 
@@ -68,10 +75,16 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
     trained: list[Parameter] = []
     with _reporting(session, report, session.span_of("model")):
         graph = trace_train(tracer, contract, contract.train_loader.batch)
-        used = {i.name for i in graph.inputs if i.role == "param"}
-        trained = [p for p in parameters if not p.frozen and p.path in used]
-        for dead in (p for p in parameters if not p.frozen and p.path not in used):
+        reached = parameters_reaching_loss(graph)
+        trained = [p for p in parameters if not p.frozen and p.path in reached]
+        for dead in (p for p in parameters if not p.frozen and p.path not in reached):
             report(_dead_parameter(dead))
+        if not trained:
+            raise error(
+                "E-RUN-025",
+                "the objective depends on no trained parameter: there is nothing to train",
+                contract.spans["objective"],
+            )
         if any(o.role == "step_term" for o, _ in graph.outputs):
             traced.sums_graph = SUMS
     for parameter in parameters:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from sexpgpu.diag import Diagnostic, Diagnostics, Span
+from sexpgpu.diag import Diagnostic, Diagnostics, Note, Span, SxError, nearest
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.session import Session
 from sexpgpu.trace.declarations import Declarations, LoaderValue
@@ -27,6 +27,7 @@ class Contract:
     evaluate: Callable[..., Any] | None
     optimizer: Optimizer | OptimizerGroups | None
     spans: dict[str, Span | None]  # where the contract's functions are defined
+    explain: Callable[[Exception], SxError]  # the coded error that an exception out of a Lisp call amounts to
 
 
 _FORMS = {
@@ -56,8 +57,10 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
     """The contract of the file just evaluated, after reporting what is missing or of the wrong kind.
 
     None when the train graph cannot be traced without it. A name whose definition failed is missing silently: its own
-    error has been reported.
+    error has been reported. So is every name of a file that could not be read whole.
     """
+    if any(d.code.startswith("E-READ") for d in diagnostics):
+        return None
     values: dict[str, Any] = {}
     kinds = {"train-loader": LoaderValue, "model": Model, "optimizer": Optimizer | OptimizerGroups}
     for name in ("train-loader", "prepare", "model", "objective", "optimizer"):
@@ -87,6 +90,7 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
         evaluate,
         values["optimizer"],
         {name: session.span_of(name) for name in ("prepare", "eval-prepare", "objective", "evaluate")},
+        session.explained,
     )
 
 
@@ -95,10 +99,14 @@ def _missing(
 ) -> Diagnostic:
     """What is wrong with a contract name, at its definition, where it is needed, or at the end of the file."""
     code, wanted, form = _FORMS[name]
+    if found is None:
+        found = session.variable(name)  # a variable where a function is wanted
     what = f"the file has no `{name}`" if found is None else f"`{name}` is not {wanted}"
     actual = None if found is None else show(found)
     span = session.span_of(name) or needed_at or _end(session, str(declared.entry))
-    return Diagnostic(code, what, span, expected=wanted, actual=actual, help=form)
+    near = nearest(name, session.module.own_names()) if found is None else None
+    notes = (Note(f"did you mean `{near}`?", session.span_of(near)),) if near else ()
+    return Diagnostic(code, what, span, expected=wanted, actual=actual, help=form, notes=notes)
 
 
 def _end(session: Session, file: str) -> Span:

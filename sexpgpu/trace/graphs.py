@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from sexpgpu.diag import error
+from sexpgpu.diag import SxError, error
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, all_values, keyword, lisp_list, one
@@ -28,7 +29,8 @@ def trace_train(tracer: Tracer, contract: Contract, rows: int, name: str = "trai
     graph = GraphTrace(tracer, name, training=True, rows=rows, stream="train", prefix="train")
     with graph.tracing():
         outputs, labels = _forward(graph, contract, contract.train_loader, "prepare", rows)
-        loss = as_tensor(one(_call(graph, contract.objective, [*outputs, *labels])), "objective")
+        with _shown_at(contract, "objective"):
+            loss = as_tensor(one(_call(graph, contract.objective, [*outputs, *labels])), "objective")
         if loss.type.shape or not loss.type.is_float:
             raise error(
                 "E-SHAPE-020",
@@ -53,7 +55,8 @@ def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationVal
     graph = GraphTrace(tracer, declared.name, rows=rows, stream="eval", prefix=declared.name)
     with graph.tracing():
         outputs, labels = _forward(graph, contract, declared.loader, "eval-prepare", rows)
-        _call(graph, evaluate, [*outputs, *labels])
+        with _shown_at(contract, "evaluate"):
+            _call(graph, evaluate, [*outputs, *labels])
         if not graph.outputs:
             raise error(
                 "E-RUN-022",
@@ -65,6 +68,25 @@ def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationVal
     return graph
 
 
+@contextmanager
+def _shown_at(contract: Contract, name: str) -> Iterator[None]:
+    """A fault that names no place of its own is shown at the contract function that was called."""
+    try:
+        yield
+    except Exception as raw:
+        raise SxError(contract.explain(raw).diagnostic.at(contract.spans[name])) from None
+
+
+def parameters_reaching_loss(graph: GraphTrace) -> set[str]:
+    """Paths of the parameters that the loss of a traced train graph depends on."""
+    needed = {val.value for output, val in graph.outputs if output.role == "loss"}
+    for op in reversed([op.operation for op in graph.block.operations][:-1]):
+        if any(result in needed for result in op.results):
+            needed.update(op.operands)
+    arguments = zip(graph.inputs, graph.block.arguments, strict=True)
+    return {given.name for given, argument in arguments if given.role == "param" and argument in needed}
+
+
 def _forward(
     graph: GraphTrace, contract: Contract, loader: LoaderValue, which: str, rows: int
 ) -> tuple[list[Any], list[Any]]:
@@ -72,7 +94,8 @@ def _forward(
     prepare = contract.prepare if which == "prepare" else contract.eval_prepare
     place = contract.spans[which] or contract.spans["prepare"]
     batch = Batch(loader.name, {n: loader.batch_type(n, rows) for n in loader.fields})
-    prepared = all_values(_with_context(graph, prepare, batch))
+    with _shown_at(contract, which if contract.spans[which] else "prepare"):
+        prepared = all_values(_with_context(graph, prepare, batch))
     if not prepared or prepared[0] is NIL:
         raise error("E-RUN-023", f"`{which}` gives no input", place, help="(values input label)")
     first, *labels = prepared
@@ -164,7 +187,7 @@ def trace_view(tracer: Tracer, group: AssignedGroup, param: Parameter) -> GraphT
 
 def _fitting(value: Any, param: Parameter, what: str) -> Tensor:
     tensor = as_tensor(value, what, like=param.type)
-    if not tensor.type.shape and param.shape:
+    if not isinstance(value, TensorLike) and param.shape:
         tensor = broadcast_to(tensor, param.shape)
     if tensor.type != param.type:
         raise error(

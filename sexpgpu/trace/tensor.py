@@ -181,13 +181,25 @@ def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return x if x.type.shape == shape else x.graph.emit("broadcast", x, shape=shape)
 
 
+def _weight(op: str, values: tuple[Any, ...], operands: list[Tensor]) -> Tensor | None:
+    """The weight of the result: scaling, shifting and adding keep a weighted mean one; nothing else does."""
+    given = [t.weight for t, v in zip(operands, values, strict=True) if isinstance(v, TensorLike)]
+    if not given or given[0] is None or any(w is not given[0] for w in given):
+        return None
+    scaled = len(given) == 1 and (op == "mul" or (op == "div" and isinstance(values[0], TensorLike)))
+    return given[0] if op in ("add", "sub", "neg") or scaled else None
+
+
 def pointwise(op: str, what: str, *values: Any) -> Tensor:
     """One elementwise operation over broadcast operands of one dtype."""
     operands = tensors(what, *values)
+    weight = _weight(op, values, operands)
     if len(operands) > 1:
         shape = broadcast_shape(what, *operands)
         operands = [broadcast_to(t, shape) for t in operands]
-    return operands[0].graph.emit(op, *operands)
+    result = operands[0].graph.emit(op, *operands)
+    result.weight = weight
+    return result
 
 
 def _describe(value: Any) -> str:

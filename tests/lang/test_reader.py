@@ -10,7 +10,8 @@ import pytest
 from sexpgpu.diag import Diagnostic
 from sexpgpu.lang.forms import Cons, Source, SourceCons, Symbol, character, keyword, symbol
 from sexpgpu.lang.printer import print_form
-from sexpgpu.lang.reader import ReadForm, read_text
+from sexpgpu.lang.reader import read_text
+from sexpgpu.lang.readform import ReadForm
 from tests.lang.evaluation import read_one
 
 

@@ -40,6 +40,7 @@ CASES: dict[str, tuple[str, str]] = {
         "(defmodel net () (defbuffer b (3) :init (zeros-init)) (defsub out (linear width 2))"
         " (forward (x) (when (training-p) (set-buffer b (zeros '(4)))) (out x)))",
     ),
+    "E-SHAPE-025": objective("(mse logits (sum logits :axis 1 :keepdims t))"),
     "E-DTYPE-001": objective("(mean (exp labels))"),
     "E-DTYPE-002": objective("(mean (matmul logits (cast logits :f64)))"),
     "E-DTYPE-003": objective("(mean (cast logits :float32))"),
@@ -137,6 +138,14 @@ CASES: dict[str, tuple[str, str]] = {
     "E-RUN-021": ("eval", "(defeval val (:loader train-loader)) (defeval val (:loader train-loader))"),
     "E-RUN-022": ("evaluate", "(defun evaluate (logits labels) (mean logits))"),
     "E-RUN-023": ("prepare", "(defun prepare (batch) nil)"),
+    "E-RUN-025": objective("(mean (cast labels :float))"),
+    "E-RUN-024": ("eval", "(defeval train (:loader train-loader))"),
+    "E-RUN-031": objective("(progn (metric 'loss (mean logits)) (mean logits))"),
+    "E-PARAM-010": (
+        "model",
+        "(defmodel net () (defbuffer b (3) :init (zeros-init)) (defsub out (linear width 2)) (forward (x)"
+        " (when (training-p) (set-buffer b (zeros '(3))) (set-buffer b (zeros '(3)))) (out x)))",
+    ),
     "E-RUN-030": (
         "evaluate",
         "(defun evaluate (logits labels) (metric 'a (mean logits)) (metric 'a (mean logits)))",

@@ -85,6 +85,10 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-SHAPE-024", "a value that does not fit its buffer",
           "A buffer keeps its shape and dtype for the whole run.",
           "(set-buffer running-mean (zeros '(3 3)))"),
+    Entry("E-SHAPE-025", "a loss of tensors of different shapes",
+          "A loss compares element by element. Shapes that would broadcast, [n, 1] with [n] say, would compare every "
+          "prediction with every target: the mean of that is another number. Bring both to one shape first.",
+          "(mse (unsqueeze score 1) target)"),
     Entry("E-DTYPE-003", "no such dtype",
           "The dtypes are :f32 :f64 :bf16 :i32 :i64 :u8 :bool, and :float for the run's own float type.",
           "(cast x :float32)"),
@@ -181,6 +185,9 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-PARAM-009", "a model that says nothing of its forward",
           "A `defmodel` holds a (forward (inputs...) ...) form: what calling an instance computes.",
           "(defmodel m () (defparam w (3) :init (zeros-init)))"),
+    Entry("E-PARAM-010", "a buffer set twice",
+          "A step proposes one next value for a buffer.",
+          "(set-buffer b x) (set-buffer b y)"),
     Entry("W-PARAM-001", "a parameter that nothing trains",
           "The parameter does not reach the objective, so it has no gradient and keeps its first value.",
           "(defparam spare (3) :init (zeros-init))"),
@@ -239,6 +246,17 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-RUN-023", "a prepare that gives no tensors",
           "`prepare` returns the model's input (a tensor or a list of them) and then the labels, as several values.",
           "(defun prepare (batch) nil)"),
+    Entry("E-RUN-024", "a pass with the loop's name",
+          "Metrics are named after their pass; those under train, optim and runtime are the loop's own.",
+          "(defeval train (:loader val-loader))"),
+    Entry("E-RUN-025", "nothing to train",
+          "No parameter reaches the objective, so every gradient is zero. Perhaps the objective ignores the model's "
+          "output, or all of it is under stop-gradient.",
+          "(defun objective (logits labels) 1.0)"),
+    Entry("E-RUN-031", "a metric of the loop",
+          "train/loss is the very number that was differentiated, and what stands under optim/ and runtime/ is measured "
+          "by the loop: an experiment cannot put other numbers there.",
+          "(metric 'loss (* 2 loss)) in objective"),
     Entry("E-RUN-030", "a metric reported twice", "A graph reports each name once.", ""),
 )  # fmt: skip
 

@@ -79,10 +79,9 @@ def _arithmetic(em: Emitter, node: CallBuiltin) -> ast.expr | None:
     test = pair.test
     if not any(isinstance(arg, Const) for arg in node.args):
         # Two variables can double a number without end: what is long goes to the library, which bounds it.
-        low = code.compare(code.constant(-_SHORT, pair.loc), ast.Lt(), pair.left, pair.loc)
-        low.ops.append(ast.Lt())
-        low.comparators.append(code.constant(_SHORT, pair.loc))
-        test = code.both([pair.test, low], pair.loc)
+        bounds = [code.constant(bound, pair.loc) for bound in (-_SHORT, _SHORT)]
+        short = ast.Compare(bounds[0], [ast.Lt(), ast.Lt()], [pair.left, bounds[1]])
+        test = code.both([pair.test, code.placed(short, pair.loc)], pair.loc)
     return code.choose(test, fast, pair.slow, pair.loc)
 
 

@@ -16,6 +16,8 @@ from sexpgpu.trace.declarations import EvaluationValue, IndexFile, LoaderValue, 
 
 library = Library("loaders and runs")
 
+RESERVED = ("train", "optim", "runtime")
+"""Names that an evaluation pass cannot have: the loop's metrics are under them."""
 _ORDERS = ("sequential", "shuffle", "random")
 
 
@@ -63,8 +65,13 @@ def defeval(name: Any, **given: Any) -> Any:
             actual=show(source),
             help=":loader val-loader",
         )
+    if label in RESERVED:
+        raise error("E-RUN-024", f"`{label}` is the loop's own name", help="name the pass val, test, ...")
     every = given.get("every", NIL)
     batches = given.get("batches", NIL)
+    at = arguments.integers("defeval", given.get("at", NIL), ":at")
+    if any(step < 0 for step in at):
+        raise error("E-RUN-012", "`defeval`: :at lists steps from 0 on", actual=show(given["at"]))
     whole = batches is NIL or (isinstance(batches, Symbol) and batches.name == "all")
     if any(e.name == label for e in declarations().evaluations):
         raise error("E-RUN-021", f"there are two evaluations named `{label}`", help="give one another name")
@@ -73,7 +80,7 @@ def defeval(name: Any, **given: Any) -> Any:
             label,
             source,
             _every("defeval", every),
-            arguments.integers("defeval", given.get("at", NIL), ":at"),
+            at,
             None if whole else _positive("defeval", batches, ":batches"),
             given.get("fixed", NIL) is not NIL,
             given.get("at_start", NIL) is not NIL,
@@ -116,9 +123,11 @@ def defrun(**given: Any) -> Any:
     checkpoint = arguments.options("defrun :checkpoint", given.get("checkpoint", NIL), ("every", "keep", "keep-every"))
 
     def positive(table: dict[str, Any], key: str) -> int | None:
-        return _positive("defrun", table[key], f":{key}") if table.get(key, NIL) is not NIL else None
+        return _positive("defrun", table[key], ":" + key.replace("_", "-")) if table.get(key, NIL) is not NIL else None
 
     clip = given.get("clip_norm", NIL)
+    if clip is not NIL and arguments.real("defrun", clip, ":clip-norm") <= 0:
+        raise error("E-RUN-012", "`defrun`: :clip-norm must be greater than 0", actual=show(clip))
     precision: Any = arguments.choice("defrun", given.get("precision", "f32"), ":precision", ("f32", "bf16", "f64"))
     if precision == "bf16":
         raise error(

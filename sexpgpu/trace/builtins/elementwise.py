@@ -11,10 +11,11 @@ from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL
 from sexpgpu.tensortype import TensorType
-from sexpgpu.trace.arguments import choice, dtype
+from sexpgpu.trace.arguments import choice, dtype, name
 from sexpgpu.trace.tensor import (
     GENERIC,
     Tensor,
+    TensorLike,
     as_tensor,
     broadcast_shape,
     broadcast_to,
@@ -65,9 +66,8 @@ def _float_unary(op: str, name: str) -> Callable[[Any], Tensor]:
 def _divide(*args: Any) -> Tensor:
     if len(args) == 1:
         return pointwise("div", "/", 1.0, _check_divide(as_tensor(args[0], "/")))
-    operands = tensors("/", *args)
-    _check_divide(operands[0])
-    return reduce(lambda x, y: pointwise("div", "/", x, y), operands)
+    _check_divide(tensors("/", *args)[0])
+    return reduce(lambda x, y: pointwise("div", "/", x, y), args)  # type: ignore[no-any-return]
 
 
 def _check_divide(x: Tensor) -> Tensor:
@@ -184,6 +184,22 @@ def where(test: Any, a: Any, b: Any) -> Tensor:
     x, y = tensors("where", a, b)
     shape = broadcast_shape("where", condition, x, y)
     return condition.graph.emit("where", *(broadcast_to(t, shape) for t in (condition, x, y)))
+
+
+@library.builtin("%require-same-shape", "(what x y)")
+def require_same_shape(what: Any, x: Any, y: Any) -> Any:
+    """nil; E-SHAPE-025 when two tensors differ in shape: a loss that broadcast would average over the wrong pairs."""
+    if isinstance(x, TensorLike) and isinstance(y, TensorLike) and x.type.shape != y.type.shape:
+        first, second = (as_tensor(value, name("a loss", what)) for value in (x, y))
+        raise error(
+            "E-SHAPE-025",
+            f"`{name('a loss', what)}` pairs its arguments element by element, and their shapes differ",
+            expected="equal shapes",
+            actual=f"{first.type} and {second.type}",
+            help="(squeeze x -1), (unsqueeze y -1) or (broadcast-to y shape), whichever is meant",
+            notes=[*first.provenance(), *second.provenance()],
+        )
+    return NIL
 
 
 @library.builtin("clip", "(x low high)")

@@ -25,7 +25,7 @@ from sexpgpu.trace.optimizers import (
     UpdateTrace,
     selects,
 )
-from sexpgpu.trace.tensor import Tensor, as_tensor, broadcast_to
+from sexpgpu.trace.tensor import Tensor, TensorLike, as_tensor, broadcast_to
 
 library = Library("models and optimizers")
 
@@ -111,6 +111,8 @@ def _children(key: str, child: Any) -> Any:
 @library.builtin("%forward", "(model function)")
 def forward(owner: Model, function: Any) -> Any:
     """Set what calling the instance does."""
+    if owner.forward is not None:
+        raise error("E-PARAM-002", f"model `{owner.kind}` has two forward forms", help="keep one")
     owner.forward = function
     return NIL
 
@@ -178,7 +180,10 @@ def set_buffer(target: Any, value: Any) -> Any:
             actual=str(tensor.type),
             notes=tensor.provenance(),
         )
-    graph.proposals[target.path or target.name] = tensor
+    path = target.path or target.name
+    if path in graph.proposals:
+        raise error("E-PARAM-010", f"buffer `{path}` is set twice in one step", help="set it once")
+    graph.proposals[path] = tensor
     return value
 
 
@@ -283,7 +288,7 @@ def set_state(key: Any, value: Any) -> Any:
         )
     wanted = update.states[label].type
     tensor = as_tensor(value, "set-state", like=wanted)
-    if tensor.type.shape == () and wanted.shape:
+    if not isinstance(value, TensorLike) and wanted.shape:
         tensor = broadcast_to(tensor, wanted.shape)
     if tensor.type != wanted:
         raise error(

@@ -75,6 +75,13 @@ def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then:
         )
     how: Any = "mean" if reduce is NIL else choice("metric", reduce, ":reduce", ("mean", "sum", "max", "last"))
     key = graph.metric_name(name_argument("metric", name))
+    if key == "train/loss" or key.startswith(("optim/", "runtime/")):
+        raise error(
+            "E-RUN-031",
+            f"the metric `{key}` is the loop's own",
+            expected="a name that is not train/loss and not under optim/ or runtime/",
+            help="give it another name",
+        )
     if any(o.role == "metric" and o.name == key for o, _ in graph.outputs):
         raise error("E-RUN-030", f"metric `{key}` is reported twice in one graph", help="give it another name")
     mapped = None if then is NIL else graph.then(key, then)
@@ -121,7 +128,10 @@ def step_mean(x: Any, w: Any) -> Tensor:
         # The loop averages microbatches by their share of the step's records; dividing by it leaves a plain sum.
         whole = pointwise("mul", "step-mean", whole, whole.graph.context_value("share"))
     result = pointwise("div", "step-mean", top, whole)
-    result.weight = bottom
+    if whole is bottom:
+        # A mean of this call alone: a metric weighs it by what it was divided by. One of the step as a whole is
+        # already exact when the loop weighs the microbatches by their records.
+        result.weight = bottom
     return result
 
 

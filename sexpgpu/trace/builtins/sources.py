@@ -79,7 +79,7 @@ def chars(path: Any, **given: Any) -> SourceValue:
 @library.builtin("lines", f"(path &key pad bos {_FACTS})")
 def lines(path: Any, *, pad: Any = NIL, bos: Any = NIL, **given: Any) -> SourceValue:
     """A text, one record a line: i32[pad] ids, filled with -1; `:bos t` frames each line with one id more."""
-    length = None if pad is NIL else arguments.integer("lines", pad, ":pad")
+    length = None if pad is NIL else arguments.positive("lines", pad, ":pad")
     return _leaf("lines", Lines(located("lines", path), length, arguments.flag(bos)), given)
 
 
@@ -127,8 +127,8 @@ def window(source: Any, n: Any, *, stride: Any = 1, from_: Any = NIL, to: Any = 
     """n consecutive items as one record, every `:stride` items; cuts are taken of the items first."""
     made = Window(
         source_argument("window", source),
-        arguments.integer("window", n, "the length"),
-        arguments.integer("window", stride, ":stride"),
+        arguments.positive("window", n, "the length"),
+        arguments.positive("window", stride, ":stride"),
     )
     return _combined("window", made, from_, to)
 
@@ -136,7 +136,7 @@ def window(source: Any, n: Any, *, stride: Any = 1, from_: Any = NIL, to: Any = 
 @library.builtin("contexts", "(source n &key from to)")
 def contexts(source: Any, n: Any, *, from_: Any = NIL, to: Any = NIL) -> SourceValue:
     """One record for each position of each line: the n ids before it, and it."""
-    made = Contexts(source_argument("contexts", source), arguments.integer("contexts", n, "the length"))
+    made = Contexts(source_argument("contexts", source), arguments.positive("contexts", n, "the length"))
     return _combined("contexts", made, from_, to)
 
 
@@ -149,7 +149,9 @@ def records(source: Any, *, from_: Any = NIL, to: Any = NIL) -> SourceValue:
 @library.builtin("take", "(source n)")
 def take(source: Any, n: Any) -> SourceValue:
     """The first n records."""
-    return SourceValue(Take(source_argument("take", source), arguments.integer("take", n, "the count")), current_span())
+    return SourceValue(
+        Take(source_argument("take", source), arguments.positive("take", n, "the count")), current_span()
+    )
 
 
 @library.builtin("scale", "(source factor &key dtype)")
