@@ -97,6 +97,11 @@ def guarded(command: click.Command, program: str) -> int:
 
         print_diagnostic(fault.diagnostic, {})
         return exit_code(fault.diagnostic.code)
+    except OSError as fault:
+        # Files that the product reads and writes have errors of their own; what is left is a stream that is full.
+        reason = fault.strerror or type(fault).__name__
+        sys.stderr.write(f"{program}: input or output failed: {reason}\n")
+        return 4
     except Exception:
         import traceback
 
@@ -109,5 +114,7 @@ def guarded(command: click.Command, program: str) -> int:
 
 
 def exit_code(code: str) -> int:
-    """The exit code of a diagnostic: 3 where this machine cannot, else 1."""
-    return 3 if code.startswith("E-DEV") else 1
+    """The exit code of a diagnostic: 3 where this machine cannot, 4 where a retry may mend it, else 1."""
+    if code.startswith("E-DEV"):
+        return 3
+    return 4 if code in ("E-IO-105", "E-IO-106") else 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from sexpgpu.cli import report
+from sexpgpu.diag import error
 
 
 @click.command()
@@ -58,7 +59,7 @@ def command(
                 try:
                     output.write_text(text + "\n", "utf-8")
                 except OSError as fault:
-                    raise click.UsageError(f"{output} cannot be written: {fault.strerror}") from None
+                    raise error("E-IO-106", f"{output} cannot be written", actual=str(fault.strerror)) from None
             return 0
 
     return run_deep(print_it)

@@ -68,7 +68,7 @@ class Tensor(TensorLike):
     def provenance(self) -> list[Note]:
         """Where the tensor and its sizes come from, for an error about it."""
         known = self.graph.tracer.sizes
-        sizes = [f"{size} = {known[size]}" for size in dict.fromkeys(self.type.shape) if size in known]
+        sizes = [f"{size} is the value of {known[size]}" for size in dict.fromkeys(self.type.shape) if size in known]
         return [Note(f"{self.type} is {self.source}" + "".join(f"; {s}" for s in sizes), self.span)]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from attrs import frozen
@@ -55,8 +56,13 @@ def evaluated(blocks: list[Block], folder: Path) -> Iterator[tuple[Block, list[E
     """The blocks of one page, each with its forms evaluated."""
     diagnostics = Diagnostics()
     session = new_session(diagnostics)
+    file = str(folder / "page.sx")
     for block in blocks:
-        yield block, run_deep(lambda block=block: list(_forms(block, session, str(folder / "page.sx"))))
+        yield block, run_deep(partial(_all_forms, block, session, file))
+
+
+def _all_forms(block: Block, session: Session, file: str) -> list[Evaluated]:
+    return list(_forms(block, session, file))
 
 
 def _forms(block: Block, session: Session, file: str) -> Iterator[Evaluated]:

@@ -37,6 +37,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-IO-107", "a file that exists already",
           "`new` never overwrites. Name another file, or remove that one first.",
           "sexpgpu new examples/moons.sx --template mlp"),
+    Entry("E-IO-106", "an output file that cannot be written", "The system refused to write where -o points.", ""),
     Entry("E-MEM-002", "out of memory",
           "The system had no memory for the result of an operation. A smaller batch with more :microbatches takes less "
           "and gives the same step.",
