@@ -92,6 +92,8 @@ def trace_in(context: Context, session: Session, path: Path, selection: Selectio
             require_file(path)
         with declaring(declared):
             session.evaluate_file(path, selection)
+            if session.exhausted:
+                return done
             with activated(session):
                 done.traced = assemble(session, declared, context, diagnostics)
     except SxError as fault:

@@ -153,6 +153,13 @@ def count_reached(count: Any) -> Any:
     return count if type(count) is int and count > 0 else 0
 
 
+def case_key(key: Any) -> Any:
+    """The key of a `case`; a `Foreign` whose value is not known yet refuses, as it does as a test."""
+    if isinstance(key, Foreign):
+        key.lisp_test()
+    return key
+
+
 # Definitions.
 
 
@@ -243,10 +250,9 @@ def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
 
 _OPERATIONS: Final = (
     Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys,
-    elements,
-    counts, count_reached, define_function, define_variable, declare_variable, variable_bound, progv, enter_handlers,
-    leave_handlers, handler_for, handler_bind, assertion_failed, check_type, define_condition, no_case, no_type,
-    as_function, truth, one, all_values, lisp_list,
+    elements, counts, count_reached, case_key, define_function, define_variable, declare_variable, variable_bound,
+    progv, enter_handlers, leave_handlers, handler_for, handler_bind, assertion_failed, check_type, define_condition,
+    no_case, no_type, as_function, truth, one, all_values, lisp_list,
 )  # fmt: skip
 
 NAMES: Final[dict[str, Any]] = {

@@ -78,6 +78,11 @@ class Session:
         """How many function calls and loop turns may still be made."""
         return self._steps.left
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether evaluation ended because its steps were used up, which is reported."""
+        return not self.steps_left and bool(self.diagnostics.errors)
+
     def spend(self, steps: int) -> None:
         """Count the work of a builtin as so many steps of the budget."""
         self._steps.spend(steps)

@@ -42,6 +42,15 @@ def test_endless_loops_end(text: str) -> None:
     assert [d.code for d in diagnostics] == ["E-LIMIT-001"]
 
 
+def test_what_was_not_evaluated_is_not_at_fault() -> None:
+    diagnostics = Diagnostics()
+    session = standard_session(diagnostics, Limits(steps=100_000))
+    text = "(defun g (x) (undefined-yet x))\n(loop)\n(def a (car 5))\n(print a)\n(defun h () a)"
+    run_deep(lambda: session.evaluate_text(text, "test.sx"))
+    assert [(d.code, str(d.span)) for d in diagnostics] == [("E-LIMIT-001", "test.sx:2:1")]
+    assert session.exhausted
+
+
 def test_a_handler_does_not_hide_that_the_steps_are_used_up() -> None:
     diagnostics = Diagnostics()
     session = standard_session(diagnostics, Limits(steps=10_000))

@@ -57,7 +57,8 @@ def _case(an: Analyzer, items: Items, scope: Scope, place: Place, exhaustive: bo
         result = Operation(place, "no_case", args)
     for found, body, where in reversed(clauses):
         result = If(where, _is_one_of(an, var, found, where), body, result)
-    return Let(place, [(var, subject)], result)
+    key: Node = subject if isinstance(subject, Const) else Operation(subject.place, "case_key", [subject])
+    return Let(place, [(var, key)], result)
 
 
 def _warn_hopeless(an: Analyzer, keys: Any, found: list[Any], place: Place) -> None:
