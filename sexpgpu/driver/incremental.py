@@ -41,7 +41,7 @@ MOST_STEMS = 8
 
 
 @frozen
-class Checked:
+class Message:
     """One answer on its way from the child.
 
     `modules` are those a stem for this file would hold; `stale` says that the file does not require all its stem holds.
@@ -116,9 +116,9 @@ class _Base:
             stem = self._stem(request)
             modules: tuple[tuple[str, str, str], ...] = ()
             if stem is None or not self._through(stem, request):
-                for checked in self._fork(request, frozenset()):
-                    modules = checked.modules
-                    self._connection.send(checked.answer)
+                for message in self._fork(request, frozenset()):
+                    modules = message.modules
+                    self._connection.send(message.answer)
             if modules:
                 self._grow(request, modules)
 
@@ -134,11 +134,11 @@ class _Base:
         try:
             stem.connection.send(request)
             while True:
-                checked: Checked = stem.connection.recv()
-                if checked.stale:
+                message: Message = stem.connection.recv()
+                if message.stale:
                     break
-                self._connection.send(checked.answer)
-                if checked.answer.last:
+                self._connection.send(message.answer)
+                if message.answer.last:
                     return True
         except (EOFError, ConnectionError):
             pass
@@ -173,10 +173,10 @@ class _Base:
 
     def _serve_stem(self, connection: Connection, held: frozenset[str]) -> None:
         while (request := _received(connection)) is not None:
-            for checked in self._fork(request, held):
-                connection.send(checked)
+            for message in self._fork(request, held):
+                connection.send(message)
 
-    def _fork(self, request: Request, held: frozenset[str]) -> Iterator[Checked]:
+    def _fork(self, request: Request, held: frozenset[str]) -> Iterator[Message]:
         return _forked(lambda: _check(self._context, self._session, request, held))
 
 
@@ -189,7 +189,7 @@ def _received(connection: Connection) -> Request | None:
     return request
 
 
-def _forked(work: Callable[[], Iterator[Checked]]) -> Iterator[Checked]:
+def _forked(work: Callable[[], Iterator[Message]]) -> Iterator[Message]:
     """What `work` gives in a child process; a last answer with a fault where it dies."""
     ours, theirs = Pipe(duplex=False)
     process = os.fork()
@@ -200,31 +200,31 @@ def _forked(work: Callable[[], Iterator[Checked]]) -> Iterator[Checked]:
             run_deep(lambda: _send_all(theirs, work()))
             code = 0
         except BaseException:
-            theirs.send(Checked(Answer(Path(), last=True, fault=traceback.format_exc())))
+            theirs.send(Message(Answer(Path(), last=True, fault=traceback.format_exc())))
         finally:
             os._exit(code)
     theirs.close()
     done = False
     while not done:
         try:
-            checked: Checked = ours.recv()
+            message: Message = ours.recv()
         except EOFError:
             break
-        done = checked.answer.last
-        yield checked
+        done = message.answer.last
+        yield message
     ours.close()
     _, status = os.waitpid(process, 0)
     if not done:
         text = f"the check ended by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "the check ended"
-        yield Checked(Answer(Path(), last=True, fault=text))
+        yield Message(Answer(Path(), last=True, fault=text))
 
 
-def _send_all(connection: Connection, found: Iterator[Checked]) -> None:
-    for checked in found:
-        connection.send(checked)
+def _send_all(connection: Connection, found: Iterator[Message]) -> None:
+    for message in found:
+        connection.send(message)
 
 
-def _check(context: Context, session: Session, request: Request, held: frozenset[str]) -> Iterator[Checked]:
+def _check(context: Context, session: Session, request: Request, held: frozenset[str]) -> Iterator[Message]:
     """Check in this process: an answer after tracing, and one when the passes have run, if they are asked for."""
     session.modules.overlay = dict(request.overlay)
     types = Types()
@@ -232,14 +232,14 @@ def _check(context: Context, session: Session, request: Request, held: frozenset
         session.observer = types.of(str(request.path))
     done = trace_in(context, session, request.path, request.selection)
     if not held <= session.modules.adopted.keys():
-        yield Checked(Answer(request.path, last=False), stale=True)
+        yield Message(Answer(request.path, last=False), stale=True)
         return
     modules = tuple((m.name, m.path, m.text) for m in _keepable(done))
     answer = _answer(done, request, types)
-    yield Checked(answer, modules)
+    yield Message(answer, modules)
     if request.passes:
         finish(done)
-        yield Checked(_completed(answer, done), modules)
+        yield Message(_completed(answer, done), modules)
 
 
 def _completed(answer: Answer, done: Compilation) -> Answer:
