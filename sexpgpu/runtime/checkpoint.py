@@ -36,13 +36,17 @@ class Position:
     """Where in its course a run is, beside its tensors.
 
     `step` steps are done; `skipped` of them, the last in a row, were refused; the passes in `evaluated` have
-    had their turn at this step; `events` is the length of the event stream when it was taken.
+    had their turn at this step; `events` is the length of the event stream when it was taken. `waiting` are the
+    events before it that the stream had no room for, as lines; `lost` counts those that the checkpoint had no
+    room for either.
     """
 
     step: int
     skipped: int
     evaluated: tuple[str, ...]
     events: int
+    waiting: tuple[str, ...] = ()
+    lost: int = 0
 
 
 @frozen
@@ -90,6 +94,8 @@ def write_checkpoint(root: Path, position: Position, tensors: Tensors, facts: Ma
             "skipped": position.skipped,
             "evaluated": list(position.evaluated),
             "events": position.events,
+            "waiting": list(position.waiting),
+            "lost": position.lost,
             "nonce": nonce,
             "files": files,
             "tensors": index,

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 
 from sexpgpu.diag import Diagnostic, SxError, warning
 from sexpgpu.experiment import RunConfig
 from sexpgpu.runtime.calls import Tensors
-from sexpgpu.runtime.checkpoint import Position, numbered, remove_checkpoint, surplus, write_checkpoint
+from sexpgpu.runtime.checkpoint import Position, Written, numbered, remove_checkpoint, surplus, write_checkpoint
 from sexpgpu.runtime.events import EventStream
 from sexpgpu.runtime.restore import read_index, verify
 
@@ -45,8 +45,8 @@ class Keeper:
         """
         started = time.perf_counter()
         try:
-            position = Position(step, skipped, evaluated, self.events.sync())
-            written = write_checkpoint(self.root, position, tensors, self.facts)
+            length = self.events.sync()
+            written = self._write(Position(step, skipped, evaluated, length, self.events.waiting), tensors)
             verify(written.path)
         except (OSError, SxError) as fault:
             self._failed(step, fault)
@@ -62,6 +62,16 @@ class Keeper:
         )
         self._let_go()
         return True
+
+    def _write(self, position: Position, tensors: Tensors) -> Written:
+        try:
+            return write_checkpoint(self.root, position, tensors, self.facts)
+        except OSError:
+            if not position.waiting:
+                raise
+            # What filled the stream may leave room for the tensors, and they matter more.
+            bare = evolve(position, waiting=(), lost=len(position.waiting))
+            return write_checkpoint(self.root, bare, tensors, self.facts)
 
     def _failed(self, step: int, fault: OSError | SxError) -> None:
         reason = fault.diagnostic.message if isinstance(fault, SxError) else fault.strerror or str(fault)

@@ -106,7 +106,15 @@ def restore(path: Path, experiment: Experiment) -> Restored:
     for key in expected:
         kind, _, name = key.partition("/")
         groups[kind][name] = arrays[key]
-    position = Position(index["step"], index["skipped"], tuple(index["evaluated"]), index["events"])
+    position = Position(
+        index["step"],
+        index["skipped"],
+        tuple(index["evaluated"]),
+        index["events"],
+        # Checkpoints of this format were written without these two at first.
+        tuple(index.get("waiting", ())),
+        index.get("lost", 0),
+    )
     return Restored(path, position, Tensors(groups["param"], groups["buffer"], groups["state"]), index)
 
 

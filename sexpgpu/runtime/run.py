@@ -29,7 +29,7 @@ from sexpgpu.runtime.start import Start, find_start
 from sexpgpu.runtime.status import Status
 from sexpgpu.runtime.step import TrainStep
 
-_RETRY = frozenset({"E-CKPT-005", "E-IO-001"})  # faults that a retry may mend
+_RETRY = frozenset({"E-CKPT-005", "E-IO-001", "E-IO-004"})  # faults that a retry may mend
 
 
 def _ignore(diagnostic: Diagnostic) -> None:
@@ -134,7 +134,8 @@ def _run_in(
             report=reports.add,
         )
         directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources)
-        events = EventStream(directory.events, start.position.events)
+        events = EventStream(directory.events, start.position.events, reports.add)
+        events.append(start.position.waiting)
         _open_stream(events, directory, engine, plan, start)
         facts = {"run": directory.run_id, "manifest": manifest_json(experiment.manifest)}
         keeper = Keeper(directory.checkpoints, experiment.run, facts, events, reports.add)
@@ -220,10 +221,13 @@ def plan_facts(experiment: Experiment, plan: Plan) -> dict[str, object]:
 
 
 def _close(outcome: Outcome, events: EventStream, status: Status, signals: Signals, seconds: float) -> int:
-    """The last event, the final status, the exit code."""
+    """The last event, the final status, the exit code; `E-IO-004` where events are missing from the file."""
     state = "finished" if outcome.finished else "stopped"
     events.write("close", outcome.step, state=state, seconds=round(seconds, 3), metrics=outcome.metrics)
     events.sync()
+    lost = events.lost()
+    if lost is not None:
+        raise lost
     summary = {"step": outcome.step, "metrics": outcome.metrics, "seconds": round(seconds, 3)}
     status.update("finished" if outcome.finished else "stopped", summary)
     return 0 if outcome.finished or signals.stop is None else 128 + signals.stop

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from sexpgpu.diag import Diagnostic, error, warning
 from sexpgpu.runtime import checkpoint, events
@@ -90,13 +90,16 @@ def _resumed(
                 f"{directory.path} holds another run than the checkpoint {path}",
                 help="`--out` with a new directory begins a new history from it",
             )
-        start = Position(position.step, position.skipped, position.evaluated, 0)
+        start = evolve(position, events=0, waiting=(), lost=0)
         return Start(restored.tensors, start, path, False, index["nonce"], total, tuple(changes))
     length = _set_aside(directory, position.events, position.step)
     if length < position.events:
         lost = position.events - length
         report(warning("W-CKPT-005", f"{directory.events} has lost its last {lost} bytes before the checkpoint"))
-        position = Position(position.step, position.skipped, position.evaluated, length)
+        position = evolve(position, events=length)
+    if position.lost:
+        message = f"{position.lost} events before {path} were never written; earlier checkpoints go back behind them"
+        report(warning("W-CKPT-005", message))
     return Start(restored.tensors, position, path, True, index["nonce"], total, tuple(changes))
 
 

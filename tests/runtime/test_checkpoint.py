@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from sexpgpu.diag import SxError
+from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.experiment import RunConfig
 from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.checkpoint import INDEX, Position, numbered, surplus, write_checkpoint
@@ -24,7 +24,7 @@ from sexpgpu.runtime.restore import newest_good, restore, verify
 from sexpgpu.runtime.run import run
 from tests.runtime.killing import CALLS, die, in_child, run_until_call
 from tests.runtime.line_fit import NumpyEngine, make_engine, options, write_data
-from tests.runtime.reading import events, last_tensors, tensors, timeless
+from tests.runtime.reading import events, last_tensors, status, tensors, timeless
 
 CONFIG = RunConfig(6, None, 2, precision="f64", checkpoint_every=2)
 
@@ -206,18 +206,60 @@ def test_events_wait_for_room(tmp_path: Path) -> None:
     def work() -> int:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200, resource.RLIM_INFINITY))
-        stream = EventStream(path, 0)
+        reported: list[Diagnostic] = []
+        stream = EventStream(path, 0, reported.append)
         for step in range(9):
             stream.write("annotation", step, name="n", data={})
         whole = path.read_bytes()
         assert whole.endswith(b"\n")
         assert 0 < whole.count(b"\n") < 9
+        assert len(stream.waiting) == 9 - whole.count(b"\n")
+        lost = stream.lost()
+        assert lost is not None
+        assert lost.diagnostic.code == "E-IO-004"
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         stream.write("annotation", 9, name="n", data={})
+        assert [d.code for d in reported] == ["W-IO-001"]
+        assert stream.lost() is None
         return 0
 
     assert in_child(work) == 0
     assert [event["step"] for event in events(tmp_path)] == list(range(10))
+
+
+def limit_files(size: int) -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(8_000, True), (5_000, False)])
+def test_a_stream_without_room_is_a_failed_run_that_resumes_whole(limit: int, kept: bool, folder: Path) -> None:
+    """Checkpoints carry the events that wait; where they have no room for them, the tensors come first."""
+    engine = make_engine(folder, RunConfig(18, None, 1, precision="f64", checkpoint_every=1), evaluations=())
+    whole, out = folder / "whole", folder / "out"
+    assert run(engine, options(whole)).code == 0
+
+    def work() -> int:
+        limit_files(limit)
+        result = run(engine, options(out))
+        assert result.error is not None
+        assert result.error.code == "E-IO-004"
+        assert [d.code for d in result.warnings] == ["W-IO-001"]
+        return result.code
+
+    assert in_child(work) == 4
+    assert [event["step"] for event in events(out, "step")] != list(range(18))
+    assert events(out)[-1]["event"] != "close"
+    assert status(out)["error"]["code"] == "E-IO-004"
+    assert last_tensors(out) == last_tensors(whole)
+    resumed = run(engine, options(out, resume="latest"))
+    assert resumed.code == 0
+    if kept:
+        assert not resumed.warnings
+        assert timeless(out) == timeless(whole)
+    else:
+        assert [d.code for d in resumed.warnings] == ["W-CKPT-005"]
+    assert events(out)[-1]["state"] == "finished"
 
 
 def test_which_checkpoints_are_surplus() -> None:

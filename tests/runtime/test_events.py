@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
+from sexpgpu.diag import Diagnostic
 from sexpgpu.experiment import KnobValue, Manifest, RunConfig
 from sexpgpu.runtime.directory import RunDirectory, choose_directory
 from sexpgpu.runtime.events import EventStream, to_json
@@ -266,14 +267,18 @@ def test_quiet_runs_write_nothing_and_others_only_to_their_stream(
     assert "step 3/3" in stream.getvalue()
 
 
+def unexpected(diagnostic: Diagnostic) -> None:
+    pytest.fail(diagnostic.message)
+
+
 def test_a_stream_appends_where_it_left_off(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    first = EventStream(path, 0)
+    first = EventStream(path, 0, unexpected)
     first.write("annotation", 0, name="a", data={})
     length = first.sync()
     first.close()
     assert length == path.stat().st_size
-    second = EventStream(path, length)
+    second = EventStream(path, length, unexpected)
     second.write("annotation", 1, name="b", data={})
     second.close()
     assert [event["name"] for event in events(tmp_path)] == ["a", "b"]

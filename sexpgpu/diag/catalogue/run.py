@@ -165,8 +165,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "W-CKPT-005",
         "events were lost",
-        "The event stream is shorter than the checkpoint remembers: lines before it are gone. The tensors "
-        "are not affected.",
+        "The event stream is shorter than the checkpoint remembers, or events before the checkpoint never found "
+        "room on the disk: the history has a gap. The tensors are not affected.",
     ),
     Entry(
         "E-IO-001",
@@ -185,6 +185,20 @@ ENTRIES: tuple[Entry, ...] = (
         "a directory in use",
         "Another process is training in this directory. Two writers would mix their histories.",
         "sexpgpu run file.sx --out runs/first & sexpgpu run file.sx --out runs/first --resume latest",
+    ),
+    Entry(
+        "E-IO-004",
+        "events that could not be written",
+        "The run is over, its last checkpoint is on the disk, but `events.jsonl` lacks its last events: the disk "
+        "is full or failed, or a file may not grow further. Checkpoints carry the events that waited when they "
+        "were written: with room again, `--resume latest` puts those into the stream.",
+        "ulimit -f 40; sexpgpu run file.sx",
+    ),
+    Entry(
+        "W-IO-001",
+        "events cannot be written",
+        "The event stream has no room. Training goes on; the events wait in memory and go out when there is room. "
+        "If there is none until the end the run ends with E-IO-004. Reported once a run.",
     ),
     Entry(
         "E-DEV-001",
