@@ -10,12 +10,19 @@ from sexpgpu import knobs
 from sexpgpu.cli import report
 
 
+def _directory(context: click.Context, parameter: click.Parameter, given: str | None) -> Path | None:
+    """The path, which an empty text is not: it would mean the working directory."""
+    if given == "":
+        raise click.BadParameter("a directory has a name", context, parameter)
+    return None if given is None else Path(given)
+
+
 @click.command()
 @report.file_argument
 @report.selection_options
 @click.option("--steps", type=click.IntRange(min=1), help="Stop after so many steps instead of the file's.")
 @click.option("--device", type=click.Choice(["cpu"]), help="The device kind; SEXPGPU_DEVICE otherwise.")
-@click.option("--out", type=click.Path(path_type=Path), help="The run's directory, instead of runs/<slug>.")
+@click.option("--out", callback=_directory, metavar="DIR", help="The run's directory, instead of runs/<slug>.")
 @click.option("--resume", metavar="latest|PATH", help="Go on from the newest good checkpoint, or from one.")
 @click.option("--allow-changed", is_flag=True, help="Resume although the experiment differs from the checkpoint's.")
 @click.option(

@@ -25,6 +25,7 @@ from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.durable import replace_synced, sync_directory, write_synced
 from sexpgpu.runtime.engine import Array
 
+CHECKPOINTS = "checkpoints"
 INDEX = "checkpoint.json"
 FORMAT = 1
 _SHARD_BYTES = 64 << 20

@@ -17,24 +17,26 @@ from attrs import define, field
 
 from sexpgpu.diag import error
 from sexpgpu.experiment import Experiment, Manifest
+from sexpgpu.runtime.checkpoint import CHECKPOINTS
 from sexpgpu.runtime.durable import replace_file
 from sexpgpu.runtime.manifest import manifest_json, slug
 
 EVENTS = "events.jsonl"
 STATUS = "status.json"
-CHECKPOINTS = "checkpoints"
 _MANIFEST = "manifest.json"
 _LOCK = ".lock"
 
 
 @define
 class RunDirectory:
-    """A run's directory, held by this process alone while the `with` lasts. `run_id` names the run for
-    good.
+    """A run's directory, held by this process alone while the `with` lasts.
+
+    `run_id` names the run for good; `known` says that the directory's manifest has it, so that it is not new.
     """
 
     path: Path
     run_id: str = ""
+    known: bool = field(default=False, init=False)
     _lock: int = field(default=-1, init=False)
 
     def __enter__(self) -> RunDirectory:
@@ -50,7 +52,9 @@ class RunDirectory:
         except OSError:
             os.close(self._lock)
             raise error("E-IO-003", f"another process is running in {self.path}") from None
-        self.run_id = self._known_id() or secrets.token_hex(8)
+        known = self._known_id()
+        self.known = known is not None
+        self.run_id = known or secrets.token_hex(8)
         return self
 
     def __exit__(

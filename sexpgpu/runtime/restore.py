@@ -15,7 +15,7 @@ from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.diag import Diagnostic, Note, SxError, error, warning
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Tensors
-from sexpgpu.runtime.checkpoint import FORMAT, INDEX, Position, canonical, numbered
+from sexpgpu.runtime.checkpoint import CHECKPOINTS, FORMAT, INDEX, Position, canonical, numbered
 from sexpgpu.runtime.engine import Array
 from sexpgpu.tensortype import TensorType
 
@@ -47,6 +47,26 @@ def read_index(path: Path) -> dict[str, Any]:
     if body["format"] != FORMAT:
         raise _damaged(path, f"{INDEX} has format {body['format']}, this program reads {FORMAT}")
     return dict(body)
+
+
+def require_checkpoint(path: Path) -> None:
+    """`E-CKPT-008` unless the directory has the index that makes it a checkpoint; the notes list those near it."""
+    if (path / INDEX).is_file():
+        return
+    if not path.exists():
+        reason = "nothing is there"
+    elif path.is_dir():
+        reason = f"a directory without {INDEX}"
+    else:
+        reason = "a file"
+    near = [found for root in (path / CHECKPOINTS, path, path.parent) for _, found in numbered(root)]
+    raise error(
+        "E-CKPT-008",
+        f"{path} is not a checkpoint",
+        expected=f"`latest`, or a directory RUN/{CHECKPOINTS}/step-N with {INDEX}",
+        actual=reason,
+        notes=[Note(f"a checkpoint: {found}") for found in near if (found / INDEX).is_file()],
+    )
 
 
 def verify(path: Path) -> dict[str, Any]:

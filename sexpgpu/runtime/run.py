@@ -14,7 +14,7 @@ from sexpgpu import knobs
 from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Calls, contexts_of
-from sexpgpu.runtime.directory import RunDirectory, choose_directory, versions
+from sexpgpu.runtime.directory import RunDirectory, choose_directory, holds_a_run, versions
 from sexpgpu.runtime.engine import Engine
 from sexpgpu.runtime.evaluate import Pass
 from sexpgpu.runtime.events import EventStream
@@ -24,6 +24,7 @@ from sexpgpu.runtime.loop import Loop, Outcome
 from sexpgpu.runtime.manifest import manifest_json
 from sexpgpu.runtime.plan import Plan, evaluation_steps, make_plan, turns
 from sexpgpu.runtime.progress import Progress
+from sexpgpu.runtime.restore import require_checkpoint
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.start import Start, find_start
 from sexpgpu.runtime.status import Status
@@ -90,16 +91,20 @@ def run(engine: Engine, options: RunOptions) -> RunResult:
     experiment = engine.experiment
     reports = _Reports(options)
     try:
+        if options.resume not in (None, "latest"):
+            require_checkpoint(Path(str(options.resume)))
         path = choose_directory(experiment, options.runs, options.out, options.resume)
         with Signals() as signals, RunDirectory(path) as directory:
             return _run_in(directory, engine, options, reports, signals)
     except SxError as fault:
-        return _failed(fault.diagnostic, reports, None)
+        return _failed(fault.diagnostic, reports)
 
 
-def _failed(error: Diagnostic, reports: _Reports, directory: Path | None) -> RunResult:
+def _failed(
+    error: Diagnostic, reports: _Reports, directory: Path | None = None, step: int = 0, steps: int = 0
+) -> RunResult:
     code = 4 if error.code in _RETRY else 1
-    return RunResult(code, directory, error=error, warnings=tuple(reports.records))
+    return RunResult(code, directory, step, steps, error=error, warnings=tuple(reports.records))
 
 
 def _not_written(directory: Path, fault: OSError) -> Diagnostic:
@@ -115,8 +120,10 @@ def _run_in(
     status = Status(directory.status, experiment)
     events: EventStream | None = None
     loop: Loop | None = None
+    history = holds_a_run(directory.path)  # its status stays as it is until this start is accepted
     try:
-        status.update("compiling", {"step": 0})
+        if not history:
+            status.update("compiling", {"step": 0})
         loaders = Loaders()
         trained = loaders.open(experiment.train_loader)
         for evaluation in experiment.evaluations:
@@ -131,6 +138,7 @@ def _run_in(
             resume=options.resume,
             init=options.init,
             allow_changed=options.allow_changed,
+            stop=plan.stop,
             report=reports.add,
         )
         directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources)
@@ -168,12 +176,13 @@ def _run_in(
         return RunResult(code, directory.path, outcome.step, plan.stop, outcome.metrics, warnings=warnings)
     except (SxError, OSError) as fault:
         error = fault.diagnostic if isinstance(fault, SxError) else _not_written(directory.path, fault)
+        step = loop.done if loop is not None else 0
         if events is not None:
             at = str(error.span) if error.span else None
-            step = loop.done if loop is not None else 0
             events.write("error", step, code=error.code, message=error.message, at=at)
-        status.update("failed", {}, error)
-        return _failed(error, reports, directory.path)
+        if events is not None or not history:
+            status.update("failed", {"step": step}, error)
+        return _failed(error, reports, directory.path, step, status.steps)
     finally:
         if events is not None:
             events.close()

@@ -42,10 +42,12 @@ def find_start(
     resume: str | None,
     init: Path | None,
     allow_changed: bool,
+    stop: int,
     report: Callable[[Diagnostic], None],
 ) -> Start:
     """Loads the checkpoint that `resume` names or makes the first tensors; sets aside what will be run again.
 
+    `E-RUN-102` for a checkpoint past `stop`, the step at which the run is to end.
     Nothing in the directory changes before all that could be refused has been accepted.
     """
     chosen = newest_good(directory.checkpoints, report) if resume == "latest" else resume and Path(resume)
@@ -56,7 +58,7 @@ def find_start(
         tensors = initial_tensors(calls, contexts, given)
         _set_aside(directory, 0, 0)
         return Start(tensors, Position(0, 0, (), 0))
-    return _resumed(directory, chosen, calls, allow_changed, report)
+    return _resumed(directory, chosen, calls, allow_changed, stop, report)
 
 
 def _nothing_to_resume(directory: RunDirectory, name: str) -> Diagnostic:
@@ -74,6 +76,7 @@ def _resumed(
     path: Path,
     calls: Calls,
     allow_changed: bool,
+    stop: int,
     report: Callable[[Diagnostic], None],
 ) -> Start:
     experiment = calls.engine.experiment
@@ -81,8 +84,19 @@ def _resumed(
     changes = require_same(index["manifest"], manifest_json(experiment.manifest), allow_changed, path)
     restored = restore(path, experiment)
     position = restored.position
+    if position.step > stop:
+        raise error(
+            "E-RUN-102",
+            f"{path} is of step {position.step}, and the run is to end at step {stop}",
+            expected=f"a checkpoint of step {stop} or before",
+            actual=f"step {position.step}",
+            help=f"`--steps` of {position.step} or more goes on from it; `--resume PATH` takes an earlier one",
+        )
     total = sum(file["bytes"] for file in index["files"].values())
-    own = path.resolve().parent == directory.checkpoints.resolve() and index["run"] == directory.run_id
+    inside = path.resolve().parent == directory.checkpoints.resolve()
+    if inside and not directory.known:
+        directory.run_id = index["run"]  # its manifest is gone; the checkpoint has all that it said
+    own = inside and index["run"] == directory.run_id
     if not own:
         if holds_a_run(directory.path):
             raise error(

@@ -153,6 +153,7 @@ def test_weights_that_do_not_fit_are_listed(tmp_path: Path) -> None:
         ("check", "x.sx", "--sweep", "lr"),
         ("run", "x.sx", "--steps", "0"),
         ("run", "x.sx", "--device", "gpu"),
+        ("run", "x.sx", "--out", ""),
         ("explain-code", "E-NOTHING-1"),
         ("check", "x.sx", "--no-such-flag"),
     ],

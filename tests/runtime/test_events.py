@@ -134,6 +134,8 @@ def test_an_index_file_that_ends_too_soon_ends_the_run(folder: Path) -> None:
     assert result.error.code == "E-LOAD-009"
     assert [event["counters"]["points"] for event in events(out, "step")] == [4, 2]
     assert events(out)[-1]["event"] == "error"
+    assert (result.step, result.steps) == (2, 3)
+    assert status(out)["step"] == 2
 
 
 def test_a_directory_is_not_shared(engine: NumpyEngine, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -188,9 +189,45 @@ def test_other_tensors_are_refused_by_name(folder: Path) -> None:
     }
 
 
-def test_a_checkpoint_that_is_not_there(engine: NumpyEngine, folder: Path) -> None:
-    result = run(engine, options(folder / "out", resume=str(folder / "nothing")))
-    assert result.error is not None
-    assert result.error.code == "E-CKPT-002"
+def test_what_is_not_a_checkpoint_starts_nothing(engine: NumpyEngine, whole: Path, folder: Path) -> None:
+    beside = [f"a checkpoint: {whole / 'checkpoints' / f'step-{step:08d}'}" for step in (3, 6, 9, 12, 14)]
+    for given, actual, near in (
+        (folder / "nothing", "nothing is there", []),
+        (folder / "x.npy", "a file", []),
+        (whole, "a directory without checkpoint.json", beside),
+        (whole / "checkpoints", "a directory without checkpoint.json", beside),
+        (whole / "checkpoints" / "step-00000007", "nothing is there", beside),
+    ):
+        result = run(engine, options(folder / "out", resume=str(given)))
+        assert result.error is not None
+        assert (result.code, result.error.code) == (1, "E-CKPT-008")
+        assert result.error.message == f"{given} is not a checkpoint"
+        assert result.error.actual == actual
+        assert [note.text for note in result.error.notes] == near
+        assert not (folder / "out").exists()
     with pytest.raises(SxError):
         read_index(folder)
+
+
+def test_a_checkpoint_past_the_end_is_refused_and_nothing_changes(engine: NumpyEngine, whole: Path) -> None:
+    before = {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
+    result = run(engine, options(whole, resume="latest", steps=10))
+    assert result.error is not None
+    assert (result.code, result.error.code) == (1, "E-RUN-102")
+    assert result.error.message == (
+        f"{whole / 'checkpoints' / 'step-00000014'} is of step 14, and the run is to end at step 10"
+    )
+    assert result.steps == 10
+    assert {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()} == before
+
+
+def test_a_lost_manifest_is_written_again(engine: NumpyEngine, whole: Path, folder: Path) -> None:
+    out = folder / "out"
+    assert run(engine, options(out, steps=6)).code == 0
+    known = json.loads((out / "manifest.json").read_bytes())["run"]
+    (out / "manifest.json").unlink()
+    (out / "status.json").unlink()
+    assert run(engine, options(out, resume="latest")).code == 0
+    assert json.loads((out / "manifest.json").read_bytes())["run"] == known
+    assert last_tensors(out) == last_tensors(whole)
+    assert [event["step"] for event in events(out, "step")] == list(range(STEPS))

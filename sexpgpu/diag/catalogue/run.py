@@ -79,6 +79,13 @@ ENTRIES: tuple[Entry, ...] = (
         "sexpgpu run file.sx --steps 5000",
     ),
     Entry(
+        "E-RUN-102",
+        "a checkpoint past the end of the run",
+        "The run is to end before the step of the checkpoint that it would go on from, so there is nothing it could "
+        "do. Nothing was changed. `--steps` counts from the start of the run, not from the checkpoint.",
+        "sexpgpu run file.sx --steps 500; sexpgpu run file.sx --resume latest --steps 100",
+    ),
+    Entry(
         "E-NUM-001",
         "too many steps that were not finite",
         "A step whose loss or gradient norm is NaN or infinite changes nothing and is reported. After "
@@ -139,6 +146,13 @@ ENTRIES: tuple[Entry, ...] = (
         "`--init` takes a safetensors file of float, integer or boolean tensors; this one is missing, is "
         "something else, or is cut short.",
         "sexpgpu run file.sx --init weights.txt",
+    ),
+    Entry(
+        "E-CKPT-008",
+        "not a checkpoint",
+        "`--resume` takes `latest` or the directory of one checkpoint, which has a `checkpoint.json`. A run's "
+        "directory is none; the notes list the checkpoints in it or beside what was named. Nothing was written.",
+        "sexpgpu run file.sx --resume runs/x",
     ),
     Entry(
         "W-CKPT-001",
