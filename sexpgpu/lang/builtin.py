@@ -20,6 +20,7 @@ A function raises `error(...)` without a span: the evaluator adds the calling fo
 
 from __future__ import annotations
 
+import inspect
 import keyword as python
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -160,9 +161,14 @@ def python_name(key: str) -> str:
     return f"{name}_" if python.iskeyword(name) else name
 
 
+def written(name: str) -> str:
+    """A builtin's name as users write it: `%defrun` is what the form `defrun` expands into."""
+    return name.removeprefix("%")
+
+
 def wrong_count(name: str, parameters: Parameters, got: int) -> SxError:
     """The error of a call with too few or too many arguments."""
-    return error("E-ARG-001", f"`{name}` {parameters.takes()}, got {got}")
+    return error("E-ARG-001", f"`{written(name)}` {parameters.takes()}, got {got}")
 
 
 def keyword_arguments(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> dict[str, Any]:
@@ -191,7 +197,8 @@ def unknown_keyword(name: str, key: str, keys: tuple[str, ...]) -> SxError:
     """The error of a keyword that the function does not have."""
     near = nearest(key, keys)
     has = "it has " + " ".join(f":{k}" for k in keys) if keys else "it has no keywords"
-    return error("E-ARG-002", f"`{name}` has no keyword :{key}; {has}", help=f"did you mean :{near}?" if near else None)
+    help = f"did you mean :{near}?" if near else None
+    return error("E-ARG-002", f"`{written(name)}` has no keyword :{key}; {has}", help=help)
 
 
 def odd_keywords(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> SxError:
@@ -200,12 +207,12 @@ def odd_keywords(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> S
         if not isinstance(key, Symbol) or not key.keyword:
             return error(
                 "E-ARG-003",
-                f"`{name}`: {show(key)} stands where a keyword is expected",
-                expected=f"`{name}` {parameters.takes()}",
+                f"`{written(name)}`: {show(key)} stands where a keyword is expected",
+                expected=f"`{written(name)}` {parameters.takes()}",
             )
     return error(
         "E-ARG-003",
-        f"`{name}`: keyword {show(pairs[-1])} has no value",
+        f"`{written(name)}`: keyword {show(pairs[-1])} has no value",
         expected=f"keywords in pairs after the first {parameters.positional} arguments, {parameters.text}",
     )
 
@@ -223,12 +230,19 @@ def _callable(name: str, parameters: Parameters, function: Function) -> Function
     The qualified name is what Python's own count errors mention, so it says which builtin they are about.
     """
     function.__qualname__ = f"builtin {name}"
-    if parameters.keys is None:
+    first, least, most = parameters.positional, len(parameters.required), parameters.most
+    if parameters.keys is None and not _accepts_any(function, parameters):
         return function
-    first, least = parameters.positional, len(parameters.required)
+
+    def call_counted(*args: Any) -> Any:
+        if len(args) < least or (most is not None and len(args) > most):
+            raise wrong_count(name, parameters, len(args))
+        return function(*args)
 
     def call(*args: Any) -> Any:
         if len(args) <= first:
+            if len(args) < least:
+                raise wrong_count(name, parameters, len(args))
             return function(*args)
         return function(*args[:first], **keyword_arguments(name, parameters, args[first:]))
 
@@ -238,6 +252,16 @@ def _callable(name: str, parameters: Parameters, function: Function) -> Function
         return function(*args, **keyword_arguments(name, parameters, args[first:]))
 
     chosen = call if parameters.rest is None else call_with_rest
+    if parameters.keys is None:
+        chosen = call_counted
     chosen.__name__ = function.__name__
     chosen.__qualname__ = f"builtin {name}"
     return chosen
+
+
+def _accepts_any(function: Function, parameters: Parameters) -> bool:
+    """Whether Python lets the function be called with a count of arguments that its lambda list does not allow."""
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_flags & inspect.CO_VARARGS:
+        return False
+    return parameters.rest is None or code.co_argcount < len(parameters.required)

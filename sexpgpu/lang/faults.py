@@ -13,7 +13,7 @@ from attrs import evolve
 
 from sexpgpu.diag import Diagnostic, Note, Span, SxError, error
 from sexpgpu.lang.active import active
-from sexpgpu.lang.builtin import Parameters, show
+from sexpgpu.lang.builtin import Parameters, show, written
 from sexpgpu.lang.conditions import CallFault, Condition, Poisoned, condition_of
 from sexpgpu.lang.functions import info_of
 from sexpgpu.lang.limits import out_of_steps
@@ -26,6 +26,8 @@ MARK: Final = "rt.module"
 _LIBRARY: Final = "sexpgpu.lang.library"
 _COUNT: Final = re.compile(r"(?P<name>[^\n]*)\(\) (?:takes .* but (?P<given>\d+) |missing (?P<missing>\d+) required )")
 _positions: Final[dict[CodeType, list[Span | None]]] = {}
+PROMISED_DEPTH: Final = 100_000
+"""Lisp calls that may always be nested, where no builtin is among them."""
 MOST_NOTES: Final = 5
 LONGEST_CYCLE: Final = 4
 
@@ -91,6 +93,10 @@ def _steps(traceback: TracebackType | None) -> list[_Step]:
         module = frame.f_globals.get(MARK)
         code = frame.f_code
         if module is not None and not module.internal and code.co_filename != "<deferred>":
+            if found and code.co_name.startswith("turn."):  # a turn of a loop: part of the function around it
+                found[-1].span = _span(code, traceback.tb_lasti)
+                traceback = traceback.tb_next
+                continue
             name = code.co_name.partition("#")[0]
             definition = code.co_qualname.partition("#")[0]
             found.append(_Step(name, definition, _span(code, traceback.tb_lasti), module))
@@ -124,9 +130,11 @@ def converted(fault: BaseException, parameters_of: Callable[[str], Parameters | 
 
 def _too_deep(fault: RecursionError) -> SxError:
     calls = _steps(fault.__traceback__)
+    # A call may be more than one frame of Python's; the hundred thousand that are promised are certain.
+    deep = min(len(calls), PROMISED_DEPTH)
     names = list(dict.fromkeys(step.name for step in calls[-20:]))
     chain = " -> ".join([*names, names[0]]) if names else "itself"
-    found = error("E-LIMIT-002", f"calls are nested {len(calls):,} deep: {chain}",
+    found = error("E-LIMIT-002", f"calls are nested more than {deep // 1000 * 1000:,} deep: {chain}",
                   help="the case that should end the recursion is not reached")  # fmt: skip
     return CallFault(found.diagnostic)
 
@@ -165,7 +173,7 @@ def _wrong_count(count: re.Match[str], parameters_of: Callable[[str], Parameters
         return None
     got = int(count["given"]) if count["given"] else len(parameters.required) - int(count["missing"])
     notes = [Note(f"`{name}` is defined here", info.span)] if info is not None and info.span is not None else []
-    return error("E-ARG-001", f"`{name}` {parameters.takes()}, got {got}", notes=notes)
+    return error("E-ARG-001", f"`{written(name)}` {parameters.takes()}, got {got}", notes=notes)
 
 
 def _refused(fault: Exception) -> SxError | None:
@@ -185,7 +193,7 @@ def _refused(fault: Exception) -> SxError | None:
     count = code.co_argcount
     args = [show(entered.f_locals[name]) for name in code.co_varnames[:count] if name in entered.f_locals]
     name = code.co_qualname.removeprefix("builtin ") if code.co_qualname.startswith("builtin ") else code.co_name
-    return error("E-TYPE-001", f"`{name.replace('_', '-').strip('-')}` cannot take {' '.join(args)}")
+    return error("E-TYPE-001", f"`{written(name).replace('_', '-').strip('-')}` cannot take {' '.join(args)}")
 
 
 def located(fault: SxError) -> SxError:
@@ -233,7 +241,9 @@ def _call_notes(steps: list[_Step]) -> list[Note]:
         notes += [Note(f"in the call of `{name}`", span) for name, span in calls[at : at + cycle]]
         if times > 1:
             names = ", ".join(f"`{name}`" for name in dict.fromkeys(name for name, _ in calls[at : at + cycle]))
-            notes.append(Note(f"... {cycle * (times - 1):,} more calls of {names}"))
+            more = cycle * (times - 1)
+            count = f"{more:,}" if more < PROMISED_DEPTH else f"more than {PROMISED_DEPTH:,}"
+            notes.append(Note(f"... {count} more calls of {names}"))
         at += cycle * times
     if at < len(calls):
         notes.append(Note(f"... {len(calls) - at:,} more calls"))

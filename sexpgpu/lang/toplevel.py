@@ -9,8 +9,8 @@ from attrs import frozen
 
 from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError
 from sexpgpu.lang.analyze.core import DEEPEST_EXPANSION, Analyzer, endless_expansion
-from sexpgpu.lang.analyze.definition import defined_function
-from sexpgpu.lang.analyze.grammar import SPECIALS, items_of, name_of
+from sexpgpu.lang.analyze.definition import defined_function, defined_macro
+from sexpgpu.lang.analyze.grammar import SPECIALS, items_of
 from sexpgpu.lang.analyze.suggest import unknown_function
 from sexpgpu.lang.builtin import Parameters, show
 from sexpgpu.lang.compiler import bare_scope, compile_function
@@ -225,7 +225,7 @@ def _define(session: Session, module: Module, analyzer: Analyzer, form: Cons, pl
         function = session.defer(module, key, block, items, place, macro=False)
         session.define_function(module, key, function, place)
         return name
-    name = name_of(items[0], special.shape)
+    name = defined_macro(items, special.shape)
     expander = session.defer(module, name, name, items, place, macro=True)
     session.define_macro(module, name, expander, show(items[1][0]), place)
     return name

@@ -79,3 +79,36 @@ def test_generic_calls_reach_python_values() -> None:
     text = "(list (+ long 1) (< long 2) (funcall long 'a 'b) (if long 1 2) (if none 1 2) (and none 3) (null none))"
     (result,) = session.evaluate_text(text)
     assert result.line == '("+/2" "</2" 5 1 2 nil nil)'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(let ((x '(1 2))) (eval ``(,,@x)))", "(1 2)"),
+        ("(let ((x '(1 2))) (eval ``(a ,,@x b)))", "(a 1 2 b)"),
+        ("(let ((x '((list 1) (list 2 3)))) (eval ``(a ,@,@x b)))", "(a 1 2 3 b)"),
+        ("(let ((x '())) (eval ``(a ,,@x ,@,@x b)))", "(a b)"),
+    ],
+)
+def test_a_splice_in_an_unquote_gives_it_several_operands(text: str, expected: str) -> None:
+    assert shown(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('(list (eql "ab" "ab") (eql "a" "a"))', "(nil nil)"),
+        ('(let ((s "a")) (list (eql s s) (eq s "a")))', "(t nil)"),
+        ('(let ((s "relu")) (if (eq s s) 1 2))', "1"),
+        ('(let ((n 0)) (list (eq (incf n) "a") n))', "(nil 1)"),
+        ('(case "relu" ("relu" 1) (t 2))', "2"),
+        ("(case 3 ((\"3\" 3) 1) (t 2))", "1"),
+    ],
+)
+def test_a_string_written_in_place_is_an_object_of_its_own(text: str, expected: str) -> None:
+    assert shown(text) == expected
+
+
+def test_the_documentation_of_a_macro() -> None:
+    assert shown("(defmacro m (x) \"As it is.\" x)\n(documentation 'm 'function)") == '"As it is."'
+    assert "fresh symbol" in shown("(documentation 'with-gensyms 'function)")

@@ -59,6 +59,12 @@ def told(text: str) -> list[Diagnostic]:
         ("(throw 'x 1)", "E-MACRO-004", "1:1", None),
         ("(let (f) (block b (setq f (lambda () (return-from b 1)))) (funcall f))", "E-MACRO-004", "1:38", None),
         ("(list ,x)", "E-MACRO-005", "1:7", None),
+        ("(defmacro dolist (x) x)", "E-NAME-004", "1:11", None),
+        ("(defstruct layer width)\n(layer-width 5)", "E-TYPE-001", "2:1", None),
+        ("(defstruct layer width)\n(setf (layer-width 5) 3)", "E-TYPE-001", "2:1", None),
+        ("(apply #'max '())", "E-ARG-001", "1:1", None),
+        ("(apply #'floor '(1 2 3))", "E-ARG-001", "1:1", None),
+        ("(apply #'remove '(1))", "E-ARG-001", "1:1", None),
     ],
 )  # fmt: skip
 def test_code_place_and_help(text: str, code: str, place: str, help: str | None) -> None:
@@ -160,3 +166,15 @@ def test_functions_may_use_what_is_defined_after_them() -> None:
 
 def test_a_handled_error_is_not_reported() -> None:
     assert told("(ignore-errors (car 5))\n(handler-case (nothing-q) (error () 1))") == []
+
+
+def test_operands_are_counted() -> None:
+    assert fault("(def x)").message == "`def` takes 2 to 3 operands, got 1"
+    assert fault("(apply #'max '())").message == "`max` takes at least 1 argument (number &rest more), got 0"
+
+
+def test_depth_is_told_in_calls_that_are_promised() -> None:
+    found = fault("(defun f (n) (dolist (x '(1)) (funcall (lambda () (f x)))))\n(f 1)")
+    assert found.message.startswith("calls are nested more than 100,000 deep: ")
+    assert "turn" not in found.message
+    assert any(note.text.startswith("... more than 100,000 more calls of ") for note in found.notes)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 OTHERWISE: Final = (T, symbol("otherwise"))
 CASE: Final = "(case key-form (key form...)...)"
+_NEVER_EQL: Final = (str, Cons, list)
+"""A literal of these is an object of its own: nothing else is `eql` to it."""
 TYPECASE: Final = "(typecase form (type form...)...)"
 
 
@@ -68,14 +70,15 @@ def _warn_hopeless(an: Analyzer, keys: Any, found: list[Any], place: Place) -> N
         an.session.warn(warning("W-CASE-001", text, place.span, f"write {plain}"))
         return
     for key in found:
-        if isinstance(key, str | Cons | list):
+        if isinstance(key, _NEVER_EQL):
             an.session.warn(warning("W-CASE-001", f"the key {show(key)} can never match: case compares by eql",
                                     place.span, "use cond with equal"))  # fmt: skip
 
 
 def _is_one_of(an: Analyzer, var: LocalVar, keys: list[Any], place: Place) -> Node:
     eql = an.module.base_function("eql")
-    tests: list[Node] = [an.call_builtin(eql, [LocalRef(place, var), Const(place, key)], place) for key in keys]
+    hopeful = [key for key in keys if not isinstance(key, _NEVER_EQL)]
+    tests: list[Node] = [an.call_builtin(eql, [LocalRef(place, var), Const(place, key)], place) for key in hopeful]
     if not tests:
         return Const(place, NIL)
     return tests[0] if len(tests) == 1 else Or(place, tests)

@@ -116,7 +116,9 @@ class Analyzer:
     def check_count(self, form: Cons, items: Items, least: int, most: int | None, shape: str, place: Place) -> None:
         if len(items) < least or (most is not None and len(items) > most):
             extra = f", the first too many is {show(items[most][0])}" if most and len(items) > most else ""
-            raise malformed(place, shape, f"`{form.car.name}` does not take {len(items)} operands{extra}")
+            count = f"at least {least}" if most is None else str(least) if most == least else f"{least} to {most}"
+            noun = "operand" if count in ("1", "at least 1") else "operands"
+            raise malformed(place, shape, f"`{form.car.name}` takes {count} {noun}, got {len(items)}{extra}")
 
     # Macros.
 

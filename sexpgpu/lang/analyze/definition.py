@@ -8,6 +8,7 @@ from sexpgpu.lang.analyze.binding import function_key
 from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed, name_of, special
 from sexpgpu.lang.analyze.lambdas import analyze_lambda, read_declaration
 from sexpgpu.lang.analyze.macros import compile_time_scope, macro_function
+from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
 from sexpgpu.lang.ir import Const, If, Lambda, Node, Operation
 from sexpgpu.lang.place import Place
@@ -41,9 +42,17 @@ def defined_function(an: Analyzer, items: Items, place: Place) -> Symbol:
     return key
 
 
+def defined_macro(items: Items, shape: str) -> Symbol:
+    """The name that a defmacro defines; E-NAME-004 for that of a special form."""
+    name = name_of(items[0], shape)
+    if name in SPECIALS:
+        raise fault(items[0][1], "E-NAME-004", f"`{show(name)}` is a special form: it cannot be defined")
+    return name
+
+
 @special("(defmacro name lambda-list form...)", 2)
 def defmacro(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
-    name = name_of(items[0], "(defmacro name lambda-list form...)")
+    name = defined_macro(items, "(defmacro name lambda-list form...)")
     function = macro_function(an, name, items, compile_time_scope(scope), place)
     expander = an.session.compile_function(an.module, function, place)
     an.session.define_macro(an.module, name, expander, function.info.parameters.text, place)

@@ -34,7 +34,9 @@ def macro_function(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place
         bindings.append((sections.environment.pattern, environment))
     bindings += destructure(sections, arguments, Pattern(name.name, sections.text), parts[1][1])
     rest = parts[2:]
+    doc: str | None = None
     while rest and isinstance(rest[0][0], str) and len(rest) > 1:
+        doc = doc or rest[0][0]
         rest = rest[1:]
     head = []
     while rest and isinstance(rest[0][0], Cons) and rest[0][0].car is DECLARE:
@@ -43,7 +45,8 @@ def macro_function(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place
     block = Cons(symbol("block"), Cons(name, lisp_list([form for form, _ in rest])))
     body = let_star(bindings, lisp_list([*head, block]))
     parameters = lisp_list([call, environment])
-    return analyze_lambda(an, name.name, (parameters, place), [(body, place)], scope, place)
+    described = [(doc, place)] if doc is not None else []
+    return analyze_lambda(an, name.name, (parameters, place), [*described, (body, place)], scope, place)
 
 
 def local_macro(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place: Place) -> Macro:

@@ -60,8 +60,12 @@ def _expand(form: Any, depth: int, place: Place) -> Any:
     while isinstance(cell, Cons) and not (cell.car in (UNQUOTE, QUASIQUOTE) and cell is not form):
         where = place.of_element(cell)
         item = cell.car
-        if isinstance(item, Cons) and item.car is SPLICE and depth == 1:
-            pieces.append((True, item.cdr.car if cell.cdr is NIL else _listed(item)))
+        if isinstance(item, Cons) and item.car is UNQUOTE and depth == 1:
+            pieces += [(False, operand) for operand in _operands(item)]  # several where an outer `,@` put them
+        elif isinstance(item, Cons) and item.car is SPLICE and depth == 1:
+            *others, last = _operands(item) or [NIL]
+            pieces += [(True, _listed(item, operand)) for operand in others]
+            pieces.append((True, last if cell.cdr is NIL else _listed(item, last)))
         elif isinstance(item, Cons) and item.car is SPLICE:
             pieces.append((False, _nested(item, depth - 1, where)))
         else:
@@ -73,9 +77,13 @@ def _expand(form: Any, depth: int, place: Place) -> Any:
     return result
 
 
-def _listed(item: Cons) -> Any:
-    """A check that a splice is a list, written where the splice is."""
-    check = lisp_list([LISTED, item.cdr.car])
+def _operands(item: Cons) -> list[Any]:
+    return list(item.cdr) if isinstance(item.cdr, Cons) else []
+
+
+def _listed(item: Cons, operand: Any) -> Any:
+    """A check that what a splice gives is a list, written where the splice is."""
+    check = lisp_list([LISTED, operand])
     if isinstance(item, SourceCons):
         return SourceCons(LISTED, check.cdr, item.source, item.start, item.end, item.car_start, item.car_end)
     return check

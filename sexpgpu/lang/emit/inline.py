@@ -132,11 +132,23 @@ def _null(em: Emitter, node: CallBuiltin) -> ast.expr:
 
 
 def _eq_test(em: Emitter, node: CallBuiltin) -> ast.expr | None:
-    """`eq` and `eql` with a symbol written in place are Python's `is`."""
+    """`eq` and `eql` with a symbol written in place are Python's `is`.
+
+    A variable is itself, whatever it holds; a string written in place is an object of its own. The library could
+    not tell: Python shares short strings and equal constants.
+    """
+    left, right = node.args
+    if isinstance(left, LocalRef) and isinstance(right, LocalRef) and left.var is right.var:
+        return code.constant(True, em.loc(node.place))
+    if any(isinstance(arg, Const) and type(arg.value) is str for arg in node.args):
+        other = right if isinstance(left, Const) else left
+        if isinstance(other, Const):
+            return code.constant(False, em.loc(node.place))
+        return code.same(em.expression(other), "UNSET", em.loc(node.place))
     if not any(isinstance(arg, Const) and isinstance(arg.value, Symbol) for arg in node.args):
         return None
-    left, right = em.operands(node.args)
-    return code.compare(left, ast.Is(), right, em.loc(node.place))
+    first, second = em.operands(node.args)
+    return code.compare(first, ast.Is(), second, em.loc(node.place))
 
 
 def _eq(em: Emitter, node: CallBuiltin) -> ast.expr | None:

@@ -14,6 +14,7 @@ from attrs import define, field
 from sexpgpu.diag import error, nearest
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
+from sexpgpu.lang.conditions import CallFault
 from sexpgpu.lang.forms import NIL, Cons, Symbol, boolean, lisp_list, symbol
 from sexpgpu.lang.library.check import describe
 from sexpgpu.lang.library.strings import text_of
@@ -195,7 +196,8 @@ def structure_p(made: Any, value: Any) -> Any:
 def _instance(made: StructureType, name: str, value: Any) -> Structure:
     if isinstance(value, Structure) and made(value):
         return value
-    raise error("E-TYPE-001", f"{name} needs a {made.name.name}, got {brief(value)}", actual=describe(value))
+    wrong = error("E-TYPE-001", f"{name} needs a {made.name.name}, got {brief(value)}", actual=describe(value))
+    raise CallFault(wrong.diagnostic)  # the function that defstruct wrote has no text to show
 
 
 @library.builtin("%copy-structure", "(type object)")
