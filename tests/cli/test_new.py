@@ -143,7 +143,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     refused(sexpgpu("new", file, "--template", "mlp"), "E-IO-107")
     assert file.read_text() == "(def precious t)\n"
     refused(sexpgpu("new", tmp_path, "--template", "mlp"), "E-IO-107")
-    refused(sexpgpu("new", tmp_path / "none" / "mine.sx", "--template", "mlp"), "E-IO-106")
+    refused(sexpgpu("new", tmp_path / "none" / "mine.sx", "--template", "mlp"), "E-IO-106", 4)
 
 
 def test_what_cannot_be_copied_writes_nothing(tmp_path: Path) -> None:

@@ -31,13 +31,12 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-IO-104", "a file that cannot be read", "The system refused to read the file; its reason is shown.", ""),
     Entry("E-IO-105", "a dump that cannot be written", "SEXPGPU_DUMP names a folder for modules after each pass.", ""),
     Entry("E-IO-106", "a file that cannot be written",
-          "`fmt` and `new` write a file whole or not at all. The folder must exist and be writable; what was there "
-          "before is unchanged.",
+          "The system refused to write what `fmt`, `new` or `-o` names. The folder must exist and be writable. `fmt` "
+          "and `new` write a file whole or not at all.",
           "sexpgpu new no-such-folder/mine.sx --template mlp"),
     Entry("E-IO-107", "a file that exists already",
           "`new` never overwrites. Name another file, or remove that one first.",
           "sexpgpu new examples/moons.sx --template mlp"),
-    Entry("E-IO-106", "an output file that cannot be written", "The system refused to write where -o points.", ""),
     Entry("E-MEM-002", "out of memory",
           "The system had no memory for the result of an operation. A smaller batch with more :microbatches takes less "
           "and gives the same step.",
