@@ -32,6 +32,7 @@ from sexpgpu.data.source import (
     Window,
     kind,
     leaf,
+    shape_of,
 )
 from sexpgpu.data.table import column_places, read_table
 from sexpgpu.data.text import text_facts
@@ -174,8 +175,9 @@ def _leaf_count(source: Leaf, base: Path | None) -> int | None:
     declared = source.declared
     if declared.count is not None:
         return declared.count
-    if declared.shape is not None:
-        return declared.shape[0]
+    shape = shape_of(source)
+    if shape is not None:
+        return shape[0]
     if not exists(locate(source.path, base)):
         return None
     match source:
@@ -225,21 +227,23 @@ def _vocabulary(source: Leaf, base: Path | None) -> int | None:
 
 def _array_type(source: Npy | Npz | Idx, base: Path | None) -> TensorType:
     declared: Declared = source.declared
-    if declared.shape is not None and declared.dtype is not None:
-        return TensorType(declared.shape[1:], declared.dtype)
+    shape = shape_of(source)
+    if shape is not None and declared.dtype is not None:
+        return TensorType(shape[1:], declared.dtype)
     if not exists(locate(source.path, base)):
-        keyword = ":shape" if declared.shape is None else ":dtype"
+        keyword = ":shape" if shape is None else ":dtype"
         raise _missing(source, "the type of its records", keyword)
     header = array_header(source, base)
-    return TensorType((declared.shape or header.shape)[1:], declared.dtype or header.dtype)
+    return TensorType((shape or header.shape)[1:], declared.dtype or header.dtype)
 
 
 def _table_type(source: Csv, base: Path | None) -> TensorType:
     dtype = source.declared.dtype or "f32"
+    shape = shape_of(source)
     if source.columns:
         width = len(source.columns)
-    elif source.declared.shape is not None:
-        width = source.declared.shape[1]
+    elif shape is not None:
+        width = shape[1]
     elif exists(locate(source.path, base)):
         table = read_table(source, base)
         width = len(column_places(table, ()))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,12 +79,17 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 
 def read_text(path: Path, what: str) -> str:
-    """The whole file as UTF-8, its line ends as they are; `E-LOAD-003` names the first byte that is not."""
-    data = read_bytes(path, what)
+    """The whole file as UTF-8, its line ends as they are; `E-LOAD-003` names the first byte that is not.
+
+    A byte order mark in front is a signature of the encoding, no part of the text.
+    """
+    whole = read_bytes(path, what)
+    data = whole.removeprefix(BOM_UTF8)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as fault:
-        reason = f"byte {data[fault.start]:#04x} at offset {fault.start} is not UTF-8"
+        offset = fault.start + len(whole) - len(data)
+        reason = f"byte {whole[offset]:#04x} at offset {offset} is not UTF-8"
         raise bad_file(path, what, reason) from None
     if not text:
         raise bad_file(path, what, "the file is empty")

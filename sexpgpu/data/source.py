@@ -7,16 +7,33 @@ starts from with `from_` and `to`. Nothing here opens a file: `facts` tells what
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from attrs import frozen
+from attrs import field, frozen
 
+from sexpgpu.diag import error
 from sexpgpu.tensortype import DType
 
 Cut = int | float | None
 """Where a cut starts or ends: an int counts records, a float f stands for floor(n * f), None for the end of
 the data.
 """
+
+
+def _at_least(lowest: int) -> Any:
+    """A validator of a number, or of each in a tuple: `E-LOAD-010` below `lowest`; None stands for no number."""
+
+    def validate(instance: object, attribute: Any, value: int | tuple[int, ...] | None) -> None:
+        for number in value if isinstance(value, tuple) else () if value is None else (value,):
+            if number < lowest:
+                raise error(
+                    "E-LOAD-010",
+                    f"{attribute.name} of {kind(instance)} is below {lowest}",
+                    expected=f"{lowest} or more",
+                    actual=str(number),
+                )
+
+    return validate
 
 
 @frozen
@@ -26,10 +43,10 @@ class Declared:
     `shape` is the whole file's, its first axis the records. `vocab` bounds the integers: 0 <= id < vocab.
     """
 
-    shape: tuple[int, ...] | None = None
+    shape: tuple[int, ...] | None = field(default=None, validator=_at_least(1))
     dtype: DType | None = None
-    count: int | None = None
-    vocab: int | None = None
+    count: int | None = field(default=None, validator=_at_least(1))
+    vocab: int | None = field(default=None, validator=_at_least(1))
 
 
 NOTHING = Declared()
@@ -56,7 +73,7 @@ class Lines:
     """
 
     path: str
-    pad: int | None = None
+    pad: int | None = field(default=None, validator=_at_least(1))
     bos: bool = False
     declared: Declared = NOTHING
     from_: Cut = None
@@ -105,7 +122,7 @@ class Csv:
 
     path: str
     columns: tuple[str | int, ...] = ()
-    skip: int = 0
+    skip: int = field(default=0, validator=_at_least(0))
     declared: Declared = NOTHING
     from_: Cut = None
     to: Cut = None
@@ -116,8 +133,8 @@ class Window:
     """`n` consecutive records as one, every `stride` records."""
 
     source: Source
-    n: int
-    stride: int = 1
+    n: int = field(validator=_at_least(1))
+    stride: int = field(default=1, validator=_at_least(1))
     from_: Cut = None
     to: Cut = None
 
@@ -131,8 +148,8 @@ class Contexts:
     """
 
     source: Source
-    n: int
-    count: int | None = None
+    n: int = field(validator=_at_least(1))
+    count: int | None = field(default=None, validator=_at_least(1))
     from_: Cut = None
     to: Cut = None
 
@@ -151,7 +168,7 @@ class Take:
     """The first `n` records of a source."""
 
     source: Source
-    n: int
+    n: int = field(validator=_at_least(1))
     from_: Cut = None
     to: Cut = None
 
@@ -188,6 +205,19 @@ class Normalize:
     to: Cut = None
 
 
+def shape_of(source: Leaf) -> tuple[int, ...] | None:
+    """The declared shape of a file; `E-LOAD-010` when it has no axis for the records, or not a table's two."""
+    shape = source.declared.shape
+    if shape is None or (len(shape) == 2 if isinstance(source, Csv) else shape):
+        return shape
+    raise error(
+        "E-LOAD-010",
+        f"the :shape of {kind(source)} needs {'2 axes' if isinstance(source, Csv) else '1 axis or more'}",
+        expected="(rows columns)" if isinstance(source, Csv) else "(records ...)",
+        actual=f"({' '.join(map(str, shape))})",
+    )
+
+
 Leaf = Chars | Lines | Npy | Npz | Idx | Csv
 Combinator = Window | Contexts | Records | Take | Scale | Normalize
 Source = Leaf | Combinator
@@ -202,6 +232,6 @@ def leaf(source: Source) -> Leaf:
     return source
 
 
-def kind(source: Source) -> str:
+def kind(source: object) -> str:
     """The source's Lisp name, `chars`."""
     return type(source).__name__.lower()

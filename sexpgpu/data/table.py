@@ -67,7 +67,7 @@ def numbers(table: Table, places: list[int], dtype: DType) -> Array:
         values = np.array(cells, np.float64 if dtype in FLOATS else np.int64)
     except (ValueError, OverflowError):
         values = _floats(table, places, cells)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # what does not fit differs below, and is told there
         result = values.astype(target)
     if dtype not in FLOATS and (wrong := np.flatnonzero(result != values)).size:
         raise _bad_cell(table, places, int(wrong[0]), cells, f"no {dtype}")
@@ -98,20 +98,40 @@ def _place(table: Table, column: str | int) -> int:
                 actual=str(column),
             )
         return column % table.width
-    names = table.header or ()
-    if len(names) == table.width:
-        # Names are compared in lower case because symbols of the language fold to it.
-        folded = [name.lower() for name in names]
-        if column.lower() in folded:
-            return folded.index(column.lower())
-    near = nearest(column, names)
-    raise error(
-        "E-LOAD-004",
-        f"{table.path} has no column named {column}",
-        expected=", ".join(names) if len(names) == table.width else "columns by place: the file names none",
-        actual=column,
-        help=f"did you mean {near}?" if near else None,
-    )
+    if table.header is None:
+        raise error(
+            "E-LOAD-004",
+            f"{table.path} has no column named {column}",
+            expected="columns by place: the file names none",
+            actual=column,
+        )
+    if len(table.header) != table.width:
+        raise error(
+            "E-LOAD-004",
+            f"{table.path} has no column named {column}: its header does not fit its rows",
+            expected=f"{len(table.header)} cells in a row, as the header has",
+            actual=f"{table.width} cells",
+        )
+    # Names are compared in lower case because symbols of the language fold to it.
+    places = [place for place, name in enumerate(table.header) if name.lower() == column.lower()]
+    if len(places) > 1:
+        raise error(
+            "E-LOAD-004",
+            f"{table.path} has several columns named {column}",
+            expected="one column of that name",
+            actual=f"columns {' and '.join(map(str, places))}",
+            help="a column can be named by its place",
+        )
+    if not places:
+        near = nearest(column, table.header)
+        raise error(
+            "E-LOAD-004",
+            f"{table.path} has no column named {column}",
+            expected=", ".join(table.header),
+            actual=column,
+            help=f"did you mean {near}?" if near else None,
+        )
+    return places[0]
 
 
 def _is_number(cell: str) -> bool:

@@ -8,7 +8,7 @@ from attrs import field as attribute
 from sexpgpu.data.loader import OpenLoader, open_loader
 from sexpgpu.data.readers import Reader, open_source
 from sexpgpu.data.source import Source
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import Diagnostic, SxError, error, warning
 from sexpgpu.experiment import Loader, LoaderField
 
 
@@ -59,6 +59,18 @@ class Loaders:
                 self._sources[field.source] = open_source(field.source)
             except SxError as fault:
                 raise SxError(fault.diagnostic.at(field.span)) from None
+
+    def short(self, loader: Loader) -> Diagnostic | None:
+        """`W-LOAD-001` where the batches of an opened loader are all its records, fewer than it asks for."""
+        count = self.open(loader).count
+        if loader.order not in ("sequential", "shuffle") or loader.batch <= count:
+            return None
+        return warning(
+            "W-LOAD-001",
+            f"a batch of {loader.name} is to have {loader.batch} records, and there are {count}",
+            loader.span,
+            help=f"every batch is these {count}; `:order :random` draws {loader.batch} of them, some more than once",
+        )
 
     @property
     def fitted(self) -> dict[str, object]:

@@ -128,6 +128,8 @@ def _run_in(
         trained = loaders.open(experiment.train_loader)
         for evaluation in experiment.evaluations:
             loaders.open(evaluation.loader)
+        if (short := loaders.short(experiment.train_loader)) is not None:
+            reports.add(short)
         plan = make_plan(experiment.run, trained.order.epoch_batches, options.steps)
         status.steps = plan.stop
         calls, contexts = Calls(engine), contexts_of(experiment)

@@ -30,7 +30,7 @@ from sexpgpu.data.source import (
     Window,
 )
 from sexpgpu.diag import SxError
-from sexpgpu.tensortype import TensorType
+from sexpgpu.tensortype import DType, TensorType
 
 NAMES = "emma\nolivia\r\n\nava\n"  # alphabet a e i l m o v, BOS 7
 
@@ -135,6 +135,70 @@ def test_tables(folder: Path) -> None:
     assert code_of(Csv("table.csv", ("x2",)), folder) == "E-LOAD-004"
     assert code_of(Csv("table.csv", (3,)), folder) == "E-LOAD-004"
     assert code_of(Csv("table.csv", ("x0",), declared=Declared(dtype="i32")), folder) == "E-LOAD-003"
+
+
+def test_numbers_of_another_kind_are_told_without_a_warning(tmp_path: Path) -> None:
+    """Warnings are errors here: one of NumPy's would hide ours."""
+    cases: list[tuple[str, DType]] = [("1.7", "i32"), ("99999999999", "i32"), ("nan", "i32"), ("1e300", "i64")]
+    for cell, dtype in (*cases, ("300", "u8")):
+        (tmp_path / "t.csv").write_text(f"x\n1\n{cell}\n", encoding="utf-8")
+        source = Csv("t.csv", declared=Declared(dtype=dtype))
+        with pytest.raises(SxError) as caught:
+            open_source(source, tmp_path)
+        assert caught.value.diagnostic.code == "E-LOAD-003"
+        assert caught.value.diagnostic.actual == f"row 3, column 0: '{cell}' is no {dtype}"
+
+
+def test_headers_that_name_badly(tmp_path: Path) -> None:
+    (tmp_path / "twice.csv").write_text("a,b,A\n1,2,3\n", encoding="utf-8")
+    (tmp_path / "narrow.csv").write_text("a,b\n1,2,3\n", encoding="utf-8")
+    (tmp_path / "none.csv").write_text("1,2,3\n", encoding="utf-8")
+    for name, expected, actual in (
+        ("twice", "one column of that name", "columns 0 and 2"),
+        ("narrow", "2 cells in a row, as the header has", "3 cells"),
+        ("none", "columns by place: the file names none", "a"),
+    ):
+        with pytest.raises(SxError) as caught:
+            open_source(Csv(f"{name}.csv", ("a",)), tmp_path)
+        found = caught.value.diagnostic
+        assert (found.code, found.expected, found.actual) == ("E-LOAD-004", expected, actual)
+        assert all_of(Csv(f"{name}.csv", (2,)), tmp_path).tolist() == [3.0]
+    assert all_of(Csv("twice.csv", ("b",)), tmp_path).tolist() == [2.0]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfa,b\n1,2\n")
+    assert all_of(Csv("t.csv", ("a",)), tmp_path).tolist() == [1.0]
+    (tmp_path / "t.txt").write_bytes(b"\xef\xbb\xbfba\n")
+    assert all_of(Chars("t.txt"), tmp_path).tolist() == [2, 1, 0]
+    assert vocabulary_size(Lines("t.txt", 4), tmp_path) == 2
+    (tmp_path / "t.txt").write_bytes(b"\xef\xbb\xbfa\xff")
+    with pytest.raises(SxError) as caught:
+        open_source(Chars("t.txt"), tmp_path)
+    assert caught.value.diagnostic.actual == "byte 0xff at offset 4 is not UTF-8"
+    (tmp_path / "t.txt").write_bytes(b"\xef\xbb\xbf")
+    assert code_of(Chars("t.txt"), tmp_path) == "E-LOAD-003"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Window(Chars("t"), 2, 0), "stride of window is below 1"),
+        (lambda: Window(Chars("t"), 0), "n of window is below 1"),
+        (lambda: Contexts(Lines("t", bos=True), 0), "n of contexts is below 1"),
+        (lambda: Take(Chars("t"), -1), "n of take is below 1"),
+        (lambda: Lines("t", 0), "pad of lines is below 1"),
+        (lambda: Csv("t", skip=-1), "skip of csv is below 0"),
+        (lambda: Declared(shape=(5, 0)), "shape of declared is below 1"),
+        (lambda: Declared(count=0), "count of declared is below 1"),
+        (lambda: facts(Npy("t", declared=Declared(shape=(), dtype="f32"))), "the :shape of npy needs 1 axis or more"),
+        (lambda: facts(Csv("t", declared=Declared(shape=(5,)))), "the :shape of csv needs 2 axes"),
+    ],
+)
+def test_a_length_that_is_none(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(SxError) as caught:
+        make()
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == ("E-LOAD-010", message)
 
 
 def test_array_files(folder: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from sexpgpu.experiment import Evaluation, Graph, Input, Output, RunConfig
+from sexpgpu.experiment import Evaluation, Graph, Input, Order, Output, RunConfig
 from sexpgpu.runtime.run import run
 from sexpgpu.tensortype import TensorType
 from tests.runtime.line_fit import (
@@ -273,3 +273,15 @@ def test_a_view_is_what_evaluation_sees(folder: Path) -> None:
     assert not seen[0].any()
     assert seen[1].any()
     assert found == plain
+
+
+@pytest.mark.parametrize(
+    ("batch", "order", "told"), [(24, "shuffle", True), (24, "random", False), (23, "sequential", False)]
+)
+def test_a_batch_larger_than_the_data_is_told(batch: int, order: Order, told: bool, folder: Path) -> None:
+    engine = make_engine(folder, RunConfig(1, None, 1, precision="f64"), batch=batch, order=order)
+    result = run(engine, options(folder / "out"))
+    assert result.code == 0
+    assert [d.message for d in result.warnings] == [
+        "a batch of train-loader is to have 24 records, and there are 23"
+    ] * told

@@ -29,8 +29,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "E-LOAD-004",
         "no such column or array",
-        "The file is fine but has nothing under that name. Columns are named by the header, without "
-        "regard to case, or by their place from 0, negative ones from the end.",
+        "The file has nothing under that name, or several columns. Columns are named by the header, without "
+        "regard to case, or by their place from 0, negative ones from the end. A header with another number of "
+        "cells than the rows names nothing.",
         '(csv "table.csv" "heigth")',
     ),
     Entry(
@@ -69,6 +70,20 @@ ENTRIES: tuple[Entry, ...] = (
         "source (a window by the item that it starts at); -1 may only end a row. Past its last row a run "
         "stops, unless the loader says `:wrap t`.",
         '(defloader l (:batch 4 :order (index-file "order.npy")) (x (npy "a.npy")))',
+    ),
+    Entry(
+        "E-LOAD-010",
+        "a length that is none",
+        "A window, its stride, `contexts`, `take`, `:pad`, and every declared fact count something: one at least; "
+        "`:skip` may be 0. A declared `:shape` has an axis for the records, and a table's has two.",
+        """(csv "table.csv" :shape '(100))""",
+    ),
+    Entry(
+        "W-LOAD-001",
+        "a batch larger than the data",
+        "The train loader asks for more records in a batch than there are. In order or shuffled each record is read "
+        "once in an epoch, so every batch is all the data and smaller than the file says.",
+        '(defloader train-loader (:batch 2000) (x (npy "fifty-records.npy")))',
     ),
     Entry(
         "E-RUN-101",
