@@ -23,6 +23,8 @@ def command(
 ) -> int:
     """Evaluate FILE and print the value of each top-level form, one a line; a definition prints `name = value`.
 
+    Text that a form prints comes before its value.
+
     \b
     sexpgpu eval examples/shakespeare.sx
     sexpgpu eval scratch.sx --set width=64 --json
@@ -32,7 +34,7 @@ def command(
     from sexpgpu.lang.limits import run_deep
 
     def evaluate_it() -> int:
-        session, diagnostics, lines = evaluate(file, selected)
+        session, diagnostics, results = evaluate(file, selected)
         code = report.failure_code(diagnostics) if diagnostics.errors else 0
         if as_json:
             report.print_json(
@@ -40,14 +42,23 @@ def command(
                     "verb": "eval",
                     "file": str(file),
                     "ok": code == 0,
-                    "values": lines,
+                    "values": [result.line for result in results],
+                    "output": session.output.text(),
                     "diagnostics": report.diagnostics_json(diagnostics, session.sources),
                 }
             )
             return code
-        for line in lines:
-            click.echo(line)
+        for result in results:
+            _echo_printed(result.output)
+            click.echo(result.line)
+        _echo_printed(session.output.text()[sum(len(result.output) for result in results) :])
         report.print_diagnostics(diagnostics, session.sources)
         return code
 
     return run_deep(evaluate_it)
+
+
+def _echo_printed(text: str) -> None:
+    """What a form printed, in lines of its own before its value."""
+    if text.strip("\n"):
+        click.echo(text.strip("\n"))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+from attrs import evolve
 
 from sexpgpu.diag.record import Diagnostic, Note, Span
 
@@ -12,6 +15,9 @@ Sources = Mapping[str, str]
 
 _COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "help": "\x1b[1;32m", "note": "\x1b[1;36m"}
 _RESET = "\x1b[0m"
+LONGEST_ROW: Final = 160
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters but tab and line feed, and those that turn the direction of text."""
 
 
 def render(diagnostic: Diagnostic, sources: Sources, *, colour: bool = False) -> str:
@@ -20,7 +26,8 @@ def render(diagnostic: Diagnostic, sources: Sources, *, colour: bool = False) ->
     def paint(word: str) -> str:
         return f"{_COLOURS[word]}{word}{_RESET}" if colour else word
 
-    place = f"{diagnostic.span}: " if diagnostic.span else ""
+    place = f"{visible(str(diagnostic.span))}: " if diagnostic.span else ""
+    diagnostic = _visible_throughout(diagnostic)
     lines = [f"{place}{paint(diagnostic.severity)}[{diagnostic.code}]: {diagnostic.message}"]
     lines += _excerpt(diagnostic.span, sources)
     if diagnostic.expected is not None:
@@ -30,7 +37,7 @@ def render(diagnostic: Diagnostic, sources: Sources, *, colour: bool = False) ->
     if diagnostic.help is not None:
         lines.append(f"  {paint('help')}: {diagnostic.help}")
     for note in (*diagnostic.trail, *diagnostic.notes):
-        place = f" ({note.span})" if note.span else ""
+        place = f" ({visible(str(note.span))})" if note.span else ""
         lines.append(f"  {paint('note')}: {note.text}{place}")
     return "\n".join(lines)
 
@@ -39,17 +46,56 @@ def _excerpt(span: Span | None, sources: Sources) -> list[str]:
     text = sources.get(span.file) if span else None
     if span is None or text is None:
         return []
-    rows = text.splitlines()
+    rows = text.split("\n")  # as positions count lines, which a form feed does not end
     if not 1 <= span.line <= len(rows):
         return []
-    row = rows[span.line - 1]
+    row = rows[span.line - 1].removesuffix("\r")
     end = span.end_col if span.end_line == span.line else len(row) + 1
     start = min(span.col, len(row) + 1)
-    width = max(1, end - start)
+    first, last = _window(len(row), start - 1)
+    before, marked = row[first : start - 1], row[start - 1 : max(start, min(end - 1, last))]
+    left, right = "…" if first > 0 else "", "…" if last < len(row) else ""
     # Tabs are kept in the padding so that the caret stands under its character however they are shown.
-    padding = "".join("\t" if c == "\t" else " " for c in row[: start - 1])
+    padding = "".join("\t" if c == "\t" else " " for c in left + visible(before))
     number = str(span.line)
-    return [f" {number} | {row}", f" {' ' * len(number)} | {padding}{'^' * width}"]
+    shown = f"{left}{visible(row[first:last])}{right}"
+    return [f" {number} | {shown}", f" {' ' * len(number)} | {padding}{'^' * max(1, len(visible(marked)))}"]
+
+
+def _window(length: int, at: int) -> tuple[int, int]:
+    """Which characters of a source line are shown: all of them, or `LONGEST_ROW` around the caret at index `at`."""
+    if length <= LONGEST_ROW:
+        return 0, length
+    first = max(0, min(at - LONGEST_ROW // 4, length - LONGEST_ROW))
+    return first, first + LONGEST_ROW
+
+
+def visible(text: str) -> str:
+    """`text` with its control characters, which a terminal might obey, as escapes: `\\x1b`; tabs and line ends stay."""
+
+    def escape(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+    return _CONTROL.sub(escape, text)
+
+
+def _visible_throughout(diagnostic: Diagnostic) -> Diagnostic:
+    def shown(text: str | None) -> str | None:
+        return visible(text) if text is not None else None
+
+    def noted(notes: tuple[Note, ...]) -> tuple[Note, ...]:
+        return tuple(evolve(note, text=visible(note.text)) for note in notes)
+
+    return evolve(
+        diagnostic,
+        message=visible(diagnostic.message),
+        expected=shown(diagnostic.expected),
+        actual=shown(diagnostic.actual),
+        help=shown(diagnostic.help),
+        notes=noted(diagnostic.notes),
+        trail=noted(diagnostic.trail),
+    )
 
 
 def to_json(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:

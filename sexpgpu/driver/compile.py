@@ -21,6 +21,7 @@ from sexpgpu.lang.active import activated
 from sexpgpu.lang.selection import Selection
 from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import standard_session
+from sexpgpu.lang.toplevel import FormResult
 from sexpgpu.passes import PASSES, PIPELINES
 from sexpgpu.passes.base import Pass, Timing, functions, parse_pass, run_pipeline
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
@@ -112,18 +113,18 @@ def finish(done: Compilation) -> None:
         done.diagnostics.report(fault.diagnostic)
 
 
-def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, list[str]]:
-    """Evaluate a file without tracing its experiment: the printed value of each top-level form."""
+def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, list[FormResult]]:
+    """Evaluate a file without tracing its experiment: what each top-level form printed and gave."""
     diagnostics = Diagnostics()
     session = new_session(diagnostics)
-    lines: list[str] = []
+    results: list[FormResult] = []
     try:
         require_file(path)
         with declaring(Declarations(path)):
-            lines = [result.line for result in session.evaluate_file(path, selection)]
+            results = session.evaluate_file(path, selection)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
-    return session, diagnostics, lines
+    return session, diagnostics, results
 
 
 def run_shared(module: Any, context: Context) -> list[Timing]:

@@ -87,7 +87,7 @@ class _Step:
 
 
 def _steps(traceback: TracebackType | None) -> list[_Step]:
-    found = []
+    found: list[_Step] = []
     while traceback is not None:
         frame = traceback.tb_frame
         module = frame.f_globals.get(MARK)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from sexpgpu.diag import Diagnostic, Span
 from sexpgpu.lang.builtin import Builtin
 from sexpgpu.lang.forms import Symbol, symbol
-from sexpgpu.lang.place import Trail
+from sexpgpu.lang.place import Place, Trail
 
 VariableKind = Literal["lexical", "special", "constant"]
 
@@ -16,7 +16,7 @@ VariableKind = Literal["lexical", "special", "constant"]
 class FunctionCell:
     """A global function name. `ref` is the list of one callable that compiled calls read."""
 
-    __slots__ = ("builtin", "defined", "name", "ref", "span")
+    __slots__ = ("builtin", "defined", "name", "redefined", "ref", "span")
 
     def __init__(self, name: Symbol, function: Callable[..., Any], builtin: Builtin | None = None) -> None:
         self.name = name
@@ -24,6 +24,7 @@ class FunctionCell:
         self.builtin = builtin
         self.defined = builtin is not None
         self.span: Span | None = None
+        self.redefined = False
 
 
 class GlobalVariable:
@@ -80,6 +81,7 @@ class Module:
         self.provided: list[Symbol] = []
         self.poisoned: dict[Symbol, Diagnostic] = {}
         self.undefined_calls: list[tuple[FunctionCell, Any]] = []
+        self.waiting_calls: list[tuple[FunctionCell, int, Place]] = []  # with the count of arguments
         self.namespace: dict[str, Any] = {}
         self._keys: dict[int, str] = {}
         self.aliases: set[str] = set()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field, frozen
 
-from sexpgpu.diag import Diagnostic, Span, SxError, error, nearest, warning
+from sexpgpu.diag import Diagnostic, Note, Span, SxError, error, nearest, warning
 from sexpgpu.experiment import KnobSource, KnobValue
 from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed
 from sexpgpu.lang.builtin import show
@@ -106,8 +106,11 @@ class Declared:
         )
 
 
-def select(selection: Selection, declared: Declared) -> Selected:
-    """Which value each knob gets (set over point over variant); E-KNOB-001, -002, -004 for unknown names."""
+def select(selection: Selection, declared: Declared, report: Callable[[Diagnostic], None]) -> Selected:
+    """Which value each knob gets (set over point over variant); E-KNOB-001, -002, -004 for unknown names.
+
+    Of several wrong `--set`, all but the last are reported and the last is raised.
+    """
     chosen = Selected(selection.variant)
     if selection.variant is not None:
         items, _ = _declared(declared.variants, selection.variant, "variant")
@@ -123,11 +126,19 @@ def select(selection: Selection, declared: Declared) -> Selected:
         chosen.point = f"{selection.sweep}/{index}"
         for knob, (form, place) in points[index].items():
             chosen.given[knob] = _Given(form, place, "point")
+    wrong: list[SxError] = []
     for text in selection.sets:
         knob, _, value = text.partition("=")
-        if knob not in declared.knobs:
-            raise _unknown_knob(knob, declared, None)
-        chosen.given[knob] = _read_set(knob, value)
+        try:
+            if knob not in declared.knobs:
+                raise _unknown_knob(knob, declared, None)
+            chosen.given[knob] = _read_set(knob, value)
+        except SxError as fault_:
+            wrong.append(fault_)
+    for earlier in wrong[:-1]:
+        report(earlier.diagnostic)
+    if wrong:
+        raise wrong[-1]
     return chosen
 
 
@@ -143,7 +154,9 @@ def _declared(table: dict[str, tuple[Items, Span]], name: str, what: str) -> tup
 def _unknown_knob(name: str, declared: Declared, span: Span | None) -> SxError:
     near = nearest(name, declared.knobs)
     help = f"did you mean `{near}`?" if near else f"the file's knobs: {' '.join(declared.knobs) or 'none'}"
-    return error("E-KNOB-001", f"there is no knob `{name}`", span, help=help)
+    own = Note("only the file's own defknobs count here: what a required module declares keeps its default")
+    notes = [own] if span is None and near is None else []
+    return error("E-KNOB-001", f"the file declares no knob `{name}`", span, help=help, notes=notes)
 
 
 def variant_changes(items: Items, declared: Declared) -> dict[str, Any]:
@@ -214,6 +227,7 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
         if len(parts) < 2 or len(parts) % 2 or not isinstance(parts[0][0], Symbol):
             raise fault(where, "E-KNOB-005", f"a knob is (name default ...), found {show(entry)}")
         name = parts[0][0]
+        _declare_once(session, name, parts[0][1])
         options = _options(parts[2:])
         default = session.evaluate_form(parts[1][0], module, parts[1][1])
         given = session.selected.given.get(name.name)
@@ -229,12 +243,26 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
             )
             if type(default) is float and type(value) is int:
                 value = float(value)
-        _check(name, value, default, options, value_place)
+        try:
+            _check(name, value, default, options, value_place)
+        except SxError as wrong:
+            if source != "set":
+                raise
+            session.diagnostics.report(wrong.diagnostic)  # the other values given are looked at all the same
+            value = default
         session.define_variable(module, name, "lexical", value, parts[0][1])
         session.selected.knobs.append(KnobValue(name.name, print_form(value), source))
         session.selected.declarations.append(_declaration(name.name, default, options))
         session.selected.variables.append((module.variables[name], parts[0][1]))
     return symbol("defknobs")
+
+
+def _declare_once(session: Session, name: Symbol, place: Place) -> None:
+    """E-KNOB-007 where a knob of this name is declared already."""
+    first = next((at for variable, at in session.selected.variables if variable.name is name), None)
+    if first is not None:
+        notes = (Note("the first declaration is here", first.span),)
+        raise fault(place, "E-KNOB-007", f"the knob `{name.name}` is declared twice", notes=notes)
 
 
 def _options(items: Items) -> dict[str, Any]:

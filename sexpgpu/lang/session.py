@@ -303,6 +303,7 @@ class Session:
         """Make `function` the global function of a name."""
         cell = self.declare_function(module, key, place)
         self._note_definition(module, key, place, cell.span if cell.defined else None)
+        cell.redefined = cell.defined and cell.builtin is None
         cell.ref[:] = [function]
         cell.defined = True
         cell.builtin = None

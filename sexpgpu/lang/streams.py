@@ -36,6 +36,15 @@ class TextOutput:
         """All that was written so far."""
         return "".join(self._parts)
 
+    def since(self, mark: int) -> str:
+        """What was written after `mark` was taken."""
+        return "".join(self._parts[mark:])
+
+    @property
+    def mark(self) -> int:
+        """A point in what is written, for `since`."""
+        return len(self._parts)
+
     def take(self) -> str:
         """What was written since the last `take`; the buffer is empty afterwards."""
         text = "".join(self._parts)

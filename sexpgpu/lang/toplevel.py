@@ -5,18 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError
+from sexpgpu.diag import Diagnostic, Diagnostics, Note, Span, SxError
 from sexpgpu.lang.analyze.core import DEEPEST_EXPANSION, Analyzer, endless_expansion
 from sexpgpu.lang.analyze.definition import defined_function, defined_macro
-from sexpgpu.lang.analyze.grammar import SPECIALS, items_of
+from sexpgpu.lang.analyze.grammar import SPECIALS, fault, items_of
 from sexpgpu.lang.analyze.suggest import unknown_function
-from sexpgpu.lang.builtin import Parameters, show
+from sexpgpu.lang.builtin import Parameters, show, wrong_count
 from sexpgpu.lang.compiler import bare_scope, compile_function
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, all_values, setf_name, symbol
-from sexpgpu.lang.functions import FunctionInfo
+from sexpgpu.lang.functions import FunctionInfo, info_of_function
 from sexpgpu.lang.ir import FunctionIR
 from sexpgpu.lang.module import FunctionCell, Module, Upcoming
 from sexpgpu.lang.place import Place
@@ -46,12 +46,16 @@ _TOP: Final = Parameters("()")
 
 @frozen
 class FormResult:
-    """A top-level form's values. `name` is what a defining form defined, `bound` the value that name then had."""
+    """A top-level form's values. `name` is what a defining form defined, `bound` the value that name then had.
+
+    `output` is the text printed since the form before it that gave a result.
+    """
 
     span: Span
     values: tuple[Any, ...]
     name: str | None = None
     bound: Any = None
+    output: str = ""
 
     @property
     def line(self) -> str:
@@ -71,9 +75,10 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
     forms = read_text(source, session.diagnostics.report, module.aliases)
     _prescan(session, module, forms)
     if selection is not None:
-        session.selected = select(selection, _declarations(session, forms, selection))
+        session.selected = select(selection, _declarations(session, forms, selection), session.diagnostics.report)
     module.torn = next((form.fault for form in forms if form.torn), None)
     results: list[FormResult] = []
+    printed = session.output.mark
     for form in forms:
         if session.exhausted:
             break
@@ -87,13 +92,15 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
         except (Exit, Thrown) as exit:  # an exit whose target is gone is reported where it was made
             raise AssertionError("a non-local exit passed a top-level form") from exit
         except Exception as raw:
-            fault = session.explained(raw)
+            known = session.explained(raw)
             session.handlers.clear()
             session.catchers.clear()
-            session.diagnostics.report(fault.diagnostic)
-            _poison(session, module, form.datum, fault.diagnostic)
+            session.diagnostics.report(known.diagnostic)
+            _poison(session, module, form.datum, known.diagnostic)
             continue
-        results.append(_result(module, form.datum, name, value, place))
+        made = _result(module, form.datum, name, value, place)
+        results.append(evolve(made, output=session.output.since(printed)))
+        printed = session.output.mark
         if name is not None:
             module.upcoming.pop(name, None)
     if session.exhausted:  # what was not evaluated is not at fault
@@ -291,13 +298,39 @@ def _check_uncalled(session: Session, module: Module) -> None:
         if deferred.module is module:
             try:
                 deferred.analyze()
-            except SxError as fault:
-                if not isinstance(fault, Poisoned):
-                    session.diagnostics.report(fault.diagnostic)
+            except SxError as wrong:
+                if not isinstance(wrong, Poisoned):
+                    session.diagnostics.report(wrong.diagnostic)
     session.deferred = {k: d for k, d in session.deferred.items() if d.module is not module}
     for cell, (scope, place) in module.undefined_calls:
         _report_undefined(session, module, cell, scope, place)
     module.undefined_calls.clear()
+    for cell, count, place in module.waiting_calls:
+        _check_count(session, cell, count, place)
+    module.waiting_calls.clear()
+
+
+def _check_count(session: Session, cell: FunctionCell, count: int, place: Place) -> None:
+    """E-ARG-001 of a call that nothing has made yet, of a function that the file defines once."""
+    if cell.redefined or not cell.defined:
+        return
+    try:
+        info = info_of_function(cell.ref[0])
+    except SxError:
+        return  # the function's own fault, which is reported
+    if info is None:
+        return
+    parameters = info.parameters
+    if count < len(parameters.required) or (parameters.most is not None and count > parameters.most):
+        message = wrong_count(info.name, parameters, count).diagnostic.message
+        note = Note(f"`{info.name}` is defined here", info.span)
+        _report_once(session, fault(place, "E-ARG-001", message, notes=(note,)))
+
+
+def _report_once(session: Session, found: SxError) -> None:
+    diagnostic = found.diagnostic
+    if not any(d.code == diagnostic.code and d.span == diagnostic.span for d in session.diagnostics):
+        session.diagnostics.report(diagnostic)
 
 
 def _report_undefined(session: Session, module: Module, cell: FunctionCell, scope: Any, place: Place) -> None:
@@ -305,7 +338,4 @@ def _report_undefined(session: Session, module: Module, cell: FunctionCell, scop
         return
     if module.base is not None and module.base.function(cell.name) is not None:
         return
-    fault = unknown_function(module, cell.name, scope, place).diagnostic
-    known = any(d.code == fault.code and d.span == fault.span for d in session.diagnostics)
-    if not known:
-        session.diagnostics.report(fault)
+    _report_once(session, unknown_function(module, cell.name, scope, place))

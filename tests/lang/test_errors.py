@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sexpgpu.diag import Diagnostic, Diagnostics
+from sexpgpu.lang.analyze.outside import OUTSIDE
+from sexpgpu.lang.forms import symbol
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.standard import standard_session
 from tests.lang.evaluation import fault
@@ -178,3 +180,46 @@ def test_depth_is_told_in_calls_that_are_promised() -> None:
     assert found.message.startswith("calls are nested more than 100,000 deep: ")
     assert "turn" not in found.message
     assert any(note.text.startswith("... more than 100,000 more calls of ") for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "help"),
+    [
+        ("(defclass point () ((x) (y)))", "1:1", "a defstruct holds the data, defuns work on it"),
+        ("(defun f () (open \"x\"))", "1:13", "data comes in by a loader's fields, settings by defknobs"),
+        ("(mapcar #'open '(1))", "1:11", "data comes in by a loader's fields, settings by defknobs"),
+        ("(trace car)", "1:1", None),
+    ],
+)
+def test_operators_outside_the_subset(text: str, place: str, help: str | None) -> None:
+    found = fault(text)
+    assert (found.code, str(found.span), found.help) == ("E-NAME-005", f"test.sx:{place}", help)
+
+
+def test_a_file_may_define_what_the_subset_lacks() -> None:
+    assert told("(defmacro defclass (&rest x) `(list ,@x))\n(defclass 1 2)\n(defun sleep (x) x)\n(sleep 1)") == []
+
+
+def test_what_the_subset_lacks_is_not_there() -> None:
+    session = standard_session(Diagnostics())
+    assert [name for name in OUTSIDE if session.is_function(symbol(name))] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("(defun g () (f 1 2))\n(defun f (x) x)", ["1:13"]),
+        ("(defun f (x) x)\n(defun g () (f 1 2))\n(g)", ["2:13"]),
+        ("(defun f (x &optional y) (list x y))\n(defun g () (f) (f 1) (f 1 2) (f 1 2 3))", ["2:13", "2:31"]),
+        ("(defun f (&rest x) x)\n(defun g () (f) (f 1))", []),
+        ("(defun f (&key x) x)\n(defun g () (f) (f :x 1))", []),
+    ],
+)
+def test_calls_that_nothing_made_are_counted(text: str, places: list[str]) -> None:
+    found = told(text)
+    assert [(d.code, str(d.span)) for d in found] == [("E-ARG-001", f"test.sx:{place}") for place in places]
+
+
+def test_calls_of_what_is_redefined_are_not_counted() -> None:
+    found = told("(defun f (x) x)\n(defun g () (f 1 2))\n(defun f (x y) (list x y))\n(g)")
+    assert [d.code for d in found] == ["W-NAME-003"]

@@ -121,3 +121,39 @@ def test_declarations_by_macros_declare_nothing_twice(tmp_path: Path) -> None:
     text = "(def log (list 0)) (defknobs (a 1)) (defmacro v (n) `(defvariant ,n (a 2))) (v gen) (incf (car log) a)"
     _, lines, found = evaluated(tmp_path, text, Selection("gen"))
     assert (lines[-1], found) == ("2", [])
+
+
+def test_all_wrong_values_are_told_at_once(tmp_path: Path) -> None:
+    _, _, found = evaluated(tmp_path, FILE, Selection(sets=("layers=a", "lr=b", "act=tanh", "size=4")))
+    assert [d.message.partition(":")[0] for d in found] == ["--set lr=b", "--set layers=a", "--set act=tanh"]
+
+
+def test_all_wrong_names_are_told_at_once(tmp_path: Path) -> None:
+    diagnostics = Diagnostics()
+    path = tmp_path / "main.sx"
+    path.write_text(FILE, "utf-8")
+    with pytest.raises(SxError, match="`b`"):
+        standard_session(diagnostics).evaluate_file(path, Selection(sets=("a=1", "lr=(", "b=2")))
+    assert [d.code for d in diagnostics] == ["E-KNOB-001", "E-KNOB-003"]
+
+
+@pytest.mark.parametrize("text", ["(defknobs (a 1) (a 2))\n(list a)", "(defknobs (a 1))\n(defknobs (a 2))\n(list a)"])
+def test_a_knob_is_declared_once(tmp_path: Path, text: str) -> None:
+    _, _, found = evaluated(tmp_path, text, Selection())
+    assert [d.code for d in found] == ["E-KNOB-007"]
+    assert "main.sx:1:12" in str(found[0].notes[0].span)
+
+
+def test_a_knob_of_a_module_is_not_set(tmp_path: Path) -> None:
+    (tmp_path / "part.sx").write_text("(defknobs (depth 3))\n(defun f () depth)\n", "utf-8")
+    path = tmp_path / "main.sx"
+    path.write_text('(require "./part.sx")\n(f)\n', "utf-8")
+    with pytest.raises(SxError) as caught:
+        standard_session(Diagnostics()).evaluate_file(path, Selection(sets=("depth=4",)))
+    assert "a required module" in caught.value.diagnostic.notes[0].text
+
+
+def test_what_a_form_prints_is_its_output() -> None:
+    session = standard_session(Diagnostics())
+    results = session.evaluate_text('(format t "a~%")\n(list 1)\n(progn (princ 2) (princ 3))', "test.sx")
+    assert [result.output for result in results] == ["a\n", "", "23"]

@@ -34,6 +34,9 @@ ENTRIES: tuple[Entry, ...] = (
           "`new` writes chosen values as the defaults of the knobs, where a `defknobs` of the file says them. This "
           "knob is declared by a macro: change what the macro is given.",
           "(defmacro sizes () '(defknobs (width 8)))\n(sizes)\nsexpgpu new b.sx --from a.sx --set width=16"),
+    Entry("E-KNOB-007", "knob declared twice",
+          "Two entries of `defknobs`, in one form or in two, have the same name. The note shows the first.",
+          "(defknobs (lr 0.1) (lr 0.2))"),
     # Limits of evaluation at compile time.
     Entry("E-LIMIT-001", "too many steps",
           "Evaluation at compile time may take a bounded number of function calls and loop turns, so that a check "
@@ -89,6 +92,10 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-NAME-004", "constant cannot change",
           "Constants, keywords, `t` and `nil` can be neither assigned nor bound.",
           "(setq nil 3)"),
+    Entry("E-NAME-005", "operator outside the subset",
+          "The language is a subset of Common Lisp: no classes, packages, restarts, files or clocks. The help names "
+          "what serves instead.",
+          "(defclass point () (x y))"),
     # Reading.
     Entry("E-READ-001", "parenthesis never closed",
           "A list that begins here does not end. The note names the form that begins in column 1 inside it, where a "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sexpgpu.diag import Note, SxError
 from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed
+from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
 from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
 from sexpgpu.lang.builtin import Builtin, python_name, show, unknown_keyword, wrong_count
 from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
@@ -233,6 +234,8 @@ class Analyzer:
         if cell is not None and cell.builtin is not None:
             return self.call_builtin(cell.builtin, self.operands(form, scope, place), place)
         head_place = place.of_element(form)
+        if cell is None and name.name in OUTSIDE and name not in self.module.upcoming:
+            raise outside_subset(name, place)
         if cell is None or not cell.defined:
             if cell is None and isinstance(scope.variable(name), LocalVar):
                 raise variable_as_function(self.module, name, form, scope, head_place)
@@ -240,7 +243,10 @@ class Analyzer:
             if not cell.defined:
                 self.note_undefined(cell, scope, head_place)
         function = GlobalRef(head_place, cell.ref, self.module.key_of(cell.ref, f"f:{name.name}"))
-        return Call(place, function, self.operands(form, scope, place))
+        args = self.operands(form, scope, place)
+        if self._waits and not self.module.standard:
+            self.module.waiting_calls.append((cell, len(args), place))
+        return Call(place, function, args)
 
     def note_undefined(self, cell: FunctionCell, scope: Scope, place: Place) -> None:
         """A name that has to be defined by the end of the file, unless the code runs now and shows by itself."""

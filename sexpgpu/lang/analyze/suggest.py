@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sexpgpu.diag import Note, SxError, nearest
 from sexpgpu.lang.analyze.grammar import SPECIALS, fault
+from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.forms import Cons, Symbol
@@ -40,6 +41,8 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -
     if failure is not None:
         return Poisoned(failure)
     later = module.upcoming.get(name)
+    if later is None and name.name in OUTSIDE:
+        return outside_subset(name, place)
     notes: tuple[Note, ...] = ()
     if later is not None:
         help: str | None = f"`{name.name}` is defined at {later.span.line}:{later.span.col}, below"
