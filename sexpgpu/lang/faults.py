@@ -18,7 +18,7 @@ from sexpgpu.lang.conditions import CallFault, Condition, Poisoned, condition_of
 from sexpgpu.lang.functions import info_of
 from sexpgpu.lang.limits import out_of_steps
 from sexpgpu.lang.module import Module
-from sexpgpu.lang.place import Trail
+from sexpgpu.lang.place import EVALUATED, Trail
 
 MARK: Final = "rt.module"
 """The name in a namespace that says its code came from a `.sx` file, and which module that is."""
@@ -93,6 +93,9 @@ def _steps(traceback: TracebackType | None) -> list[_Step]:
         module = frame.f_globals.get(MARK)
         code = frame.f_code
         if module is not None and not module.internal and code.co_filename != "<deferred>":
+            if found and code.co_filename == EVALUATED:  # a text of no file: what evaluates it is shown
+                traceback = traceback.tb_next
+                continue
             if found and code.co_name.startswith("turn."):  # a turn of a loop: part of the function around it
                 found[-1].span = _span(code, traceback.tb_lasti)
                 traceback = traceback.tb_next

@@ -7,6 +7,8 @@ from typing import Any, Final
 from sexpgpu.diag import Note, Span
 from sexpgpu.lang.forms import Cons, Source, SourceCons
 
+EVALUATED: Final = "<eval>"
+"""The file name of forms that `eval` is given."""
 MOST_NOTES: Final = 5
 
 

@@ -26,7 +26,7 @@ from sexpgpu.lang.limits import Limits, Steps, run_deep
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, VariableKind
 from sexpgpu.lang.modules import Modules
 from sexpgpu.lang.observe import Observer
-from sexpgpu.lang.place import Place, trail_notes
+from sexpgpu.lang.place import EVALUATED, Place, trail_notes
 from sexpgpu.lang.selection import Declared, Selected, Selection
 from sexpgpu.lang.streams import TextOutput
 from sexpgpu.lang.toplevel import FormResult
@@ -138,7 +138,7 @@ class Session:
 
     def evaluate_form(self, form: Any, module: Module | None = None, place: Place | None = None) -> Any:
         """The value of a form in the null lexical environment, all of its values (`eval`)."""
-        where = place or Place(Source("<eval>", show(form)), 0, len(show(form)))
+        where = place or Place(Source(EVALUATED, show(form)), 0, len(show(form)))
         return toplevel.evaluate_form(self, module or self.module, form, where.of_form(form))
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:

@@ -12,6 +12,7 @@ from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.core.expansions import EXPANSIONS
 from sexpgpu.lang.forms import MV, NIL, Cons, Source, Symbol, boolean, one, values
 from sexpgpu.lang.functions import info_of_function
+from sexpgpu.lang.place import EVALUATED
 from sexpgpu.lang.reader import Reader
 from sexpgpu.lang.readtime import substitute_read_eval
 
@@ -21,7 +22,13 @@ library = Library("evaluation")
 @library.builtin("eval", "(form)", many=True)
 def eval_(form: Any) -> Any:
     """The form's value in the null lexical environment."""
-    return active().evaluate_form(form)
+    try:
+        return active().evaluate_form(form)
+    except SxError as fault:
+        span = fault.diagnostic.span
+        if span is not None and span.file == EVALUATED:  # shown where `eval` is called
+            fault.diagnostic = evolve(fault.diagnostic, span=None)
+        raise
 
 
 @library.builtin("values", "(&rest values)", many=True)
