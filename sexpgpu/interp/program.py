@@ -97,6 +97,29 @@ class Program:
             ) from None
         return [np.array(slots[i]) if shared else slots[i] for i, shared in self.results]
 
+    def origin_not_finite(self, inputs: Sequence[Array]) -> tuple[str, Span | None] | None:
+        """What first is not finite in a call with these inputs: one of them, or the result of an operation.
+
+        An operation counts that makes NaN of what has none, or infinities of finite numbers; passing on the
+        -inf of a mask does not. None when there is no such.
+        """
+        for slot, array in zip(self.spec.inputs, inputs, strict=True):
+            if _badness(array):
+                return f"the {slot.role} {slot.name}", None
+        slots: list[Any] = [None] * len(self.types)
+        slots[: len(inputs)] = inputs
+        for number, array in self.constants.items():
+            slots[number] = array
+        found = [_badness(array) for array in slots]
+        with np.errstate(all="ignore"):
+            for step in self.instructions:
+                _execute(step, slots, {})
+                for number in step.outs:
+                    found[number] = _badness(slots[number])
+                if max(found[o] for o in step.outs) > max((found[i] for i in step.ins), default=0):
+                    return f"the result of {step.op}", step.span
+        return None
+
     def peak_bytes(self) -> int:
         """The most memory that values made by the graph take at once: an upper bound, inputs and constants apart."""
         live = peak = 0
@@ -113,6 +136,13 @@ class Program:
             for slot in step.released:
                 live -= held.pop(slot, 0)
         return peak
+
+
+def _badness(array: Array | None) -> int:
+    """2 where there is a NaN, 1 where there is an infinity, else 0."""
+    if array is None or array.dtype.kind != "f" or np.isfinite(array).all():
+        return 0
+    return 2 if np.isnan(array).any() else 1
 
 
 def _execute(step: Instruction, slots: list[Any], free: dict[tuple[int, Any], list[Array]]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
+from sexpgpu.diag import Span
 from sexpgpu.experiment import CONTEXT, Experiment, Input, InputRole, OutputRole
 from sexpgpu.runtime.engine import Array, Engine, Executable
 from sexpgpu.tensortype import DType, TensorType
@@ -50,7 +51,13 @@ class Call:
 
     def __call__(self, tables: Tables) -> list[Array]:
         """Results in the order of the graph's outputs."""
-        return self.executable([tables[role][name] for role, name in self.wanted])
+        return self.executable(self._inputs(tables))
+
+    def origin_not_finite(self, tables: Tables) -> tuple[str, Span | None] | None:
+        return self.executable.origin_not_finite(self._inputs(tables))
+
+    def _inputs(self, tables: Tables) -> list[Array]:
+        return [tables[role][name] for role, name in self.wanted]
 
     def named(self, results: list[Array], role: OutputRole) -> dict[str, Array]:
         """The results of one role, by name."""

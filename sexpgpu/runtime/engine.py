@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from sexpgpu.diag import Span
 from sexpgpu.experiment import Experiment, Graph
 
 Array = NDArray[Any]
@@ -21,6 +22,9 @@ class Executable(Protocol):
     @property
     def spec(self) -> Graph: ...
     def __call__(self, inputs: Sequence[Array]) -> list[Array]: ...
+    def origin_not_finite(self, inputs: Sequence[Array]) -> tuple[str, Span | None] | None:
+        """What first is not finite in a call with these inputs, in words, and its place; None when nothing is."""
+        ...
 
 
 class Engine(Protocol):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from sexpgpu.diag import Diagnostic, Note, Span, error, warning
 from sexpgpu.experiment import Experiment
@@ -122,6 +122,9 @@ class Loop:
         what = {None: "the gradient norm", "loss": "the loss"}.get(refusal.tensor, f"the gradient of {refusal.tensor}")
         where = "" if refusal.microbatch is None else f", microbatch {refusal.microbatch}"
         message = f"step {step}{where}: {what} is not finite; nothing of the step is kept"
+        notes = []
+        if refusal.origin is not None:
+            notes.append(Note(f"not finite first: {refusal.origin[0]}", refusal.origin[1]))
         records = refusal.records[:_RECORDS_TOLD]
         self.events.write(
             "warning",
@@ -132,8 +135,9 @@ class Loop:
             microbatch=refusal.microbatch,
             records=records,
             at=str(span) if span else None,
+            origin=_shown(refusal.origin),
         )
-        self.report(warning("W-NUM-001", message, span))
+        self.report(evolve(warning("W-NUM-001", message, span), notes=tuple(notes)))
         if self.skipped >= self.experiment.run.max_skipped:
             self._commit()
             raise error(
@@ -142,7 +146,7 @@ class Loop:
                 span,
                 expected="a finite loss and a finite gradient norm",
                 actual=f"{what} is not, at step {step}",
-                notes=[Note(f"records {_some(refusal.records)}")],
+                notes=[*notes, Note(f"records {_some(refusal.records)}")],
                 help="the newest checkpoint has the last good state; try a lower rate or `:clip-norm`",
             )
 
@@ -187,6 +191,14 @@ class Loop:
 
     def _commit(self) -> bool:
         return self.keeper.commit(self.done, self.skipped, tuple(self.evaluated), self.tensors)
+
+
+def _shown(origin: tuple[str, Span | None] | None) -> dict[str, str | None] | None:
+    """The `origin` of the event."""
+    if origin is None:
+        return None
+    what, span = origin
+    return {"what": what, "at": str(span) if span else None}
 
 
 def _some(records: Sequence[int]) -> str:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Indices
+from sexpgpu.diag import Span
 from sexpgpu.experiment import Experiment, InputRole
-from sexpgpu.runtime.calls import Call, Calls, Contexts, Tensors, state_name
+from sexpgpu.runtime.calls import Call, Calls, Contexts, Tables, Tensors, state_name
 from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.fold import MeanFold, SumFold, weighted_mean
 from sexpgpu.runtime.metrics import Collected
@@ -24,12 +25,13 @@ class Refusal:
     """Why a step committed nothing: the first tensor that was not finite, and where that showed.
 
     `tensor` is `loss` or a parameter path (its gradient), or None when only the norm overflowed. `microbatch`
-    is known for the loss.
+    is known for the loss. `origin` is what was not finite first in the train graph, in words, and its place.
     """
 
     tensor: str | None
     microbatch: int | None
     records: tuple[int, ...]
+    origin: tuple[str, Span | None] | None = None
 
 
 @frozen
@@ -58,6 +60,7 @@ class _Gathered:
 
     loss: float
     losses: list[float]
+    sums: dict[str, Array]
     gradients: dict[str, Array]
     buffers: dict[str, Array]
     collected: Collected
@@ -110,6 +113,8 @@ class TrainStep:
         refusal = None
         if not (math.isfinite(gathered.loss) and math.isfinite(norm)):
             refusal = _refusal(gathered, batches)
+            origin = self._origin(refusal, gathered.sums, batches, tensors)
+            refusal = evolve(refusal, origin=origin)
         else:
             limit = self.experiment.run.clip_norm
             if limit is not None:
@@ -149,15 +154,7 @@ class TrainStep:
         collected = Collected("train")
         for i, batch in enumerate(batches):
             call = self.calls.get(self.experiment.train_graph, batch.rows)
-            results = call(
-                {
-                    "param": tensors.params,
-                    "buffer": self._buffers_of(i, tensors),
-                    "field": batch.fields,
-                    "ctx": batch.context,
-                    "step_sum": sums,
-                }
-            )
+            results = call(self._tables(i, batch, tensors, sums))
             collected.add(call, results, batch.rows)
             losses += [float(loss) for loss in call.named(results, "loss").values()]
             for path, gradient in call.named(results, "grad").items():
@@ -171,7 +168,7 @@ class TrainStep:
                     buffers[path] = proposal
         buffers |= {path: fold.mean() for path, fold in proposals.items()}
         means = {path: fold.mean() for path, fold in gradients.items()}
-        return _Gathered(weighted_mean(losses, rows), losses, means, buffers, collected)
+        return _Gathered(weighted_mean(losses, rows), losses, sums, means, buffers, collected)
 
     def _step_sums(self, batches: Sequence[_Microbatch], tensors: Tensors) -> dict[str, Array]:
         """The totals over the step that the train graph reads, by a pass of their own over its
@@ -183,17 +180,33 @@ class TrainStep:
         folds: dict[str, SumFold] = {}
         for i, batch in enumerate(batches):
             call = self.calls.get(graph, batch.rows)
-            results = call(
-                {
-                    "param": tensors.params,
-                    "buffer": self._buffers_of(i, tensors),
-                    "field": batch.fields,
-                    "ctx": batch.context,
-                }
-            )
+            results = call(self._tables(i, batch, tensors, {}))
             for name, term in call.named(results, "step_term").items():
                 folds.setdefault(name, SumFold()).add(term)
         return {name: fold.total() for name, fold in folds.items()}
+
+    def _tables(self, microbatch: int, batch: _Microbatch, tensors: Tensors, sums: dict[str, Array]) -> Tables:
+        return {
+            "param": tensors.params,
+            "buffer": self._buffers_of(microbatch, tensors),
+            "field": batch.fields,
+            "ctx": batch.context,
+            "step_sum": sums,
+        }
+
+    def _origin(
+        self, refusal: Refusal, sums: dict[str, Array], batches: Sequence[_Microbatch], tensors: Tensors
+    ) -> tuple[str, Span | None] | None:
+        """Runs the guilty microbatch once more, or each until one is, to see where it stopped being finite."""
+        if refusal.tensor is None:
+            return None
+        for i, batch in enumerate(batches):
+            if refusal.microbatch in (None, i):
+                call = self.calls.get(self.experiment.train_graph, batch.rows)
+                origin = call.origin_not_finite(self._tables(i, batch, tensors, sums))
+                if origin is not None:
+                    return origin
+        return None
 
     def _buffers_of(self, microbatch: int, tensors: Tensors) -> dict[str, Array]:
         if not self._per_microbatch:

@@ -129,3 +129,27 @@ def test_bf16_is_rounded_where_it_is_made(dtype: DType) -> None:
         module = function(context, [kind, kind], lambda b, v: [b("mul", v[0], v[1]) + v[0]])
         (got,) = load(module.body.operations[0])([x, x])
     np.testing.assert_array_equal(got, round_bf16(round_bf16(x * x) + x))
+
+
+def test_what_is_not_finite_first() -> None:
+    kind = TensorType((4,), "f32")
+
+    def build(b: Builder, v: list[Val]) -> list[Val]:
+        masked = b("where", b("lt", v[0], b.constant(0.0, kind)), b.constant(-np.inf, kind), v[0])
+        root = b("sqrt", b("neg", v[0]))  # NaN where the input is positive
+        return [b("exp", masked), b("mul", root, v[1])]
+
+    with open_context() as context:
+        module = function(context, [kind, kind], build)
+        program = load(module.body.operations[0])
+    finite = np.array([-1, -2, -3, 0], np.float32)
+    positive = np.array([-1, -2, 3, 0], np.float32)
+    bad = np.array([1, np.inf, 1, 1], np.float32)
+    assert program.origin_not_finite([finite, finite]) is None  # the -inf of the mask is meant
+    found = program.origin_not_finite([positive, finite])
+    assert found is not None
+    assert found[0] == "the result of sqrt"
+    given = program.origin_not_finite([finite, bad])
+    assert given is not None
+    assert given[0].startswith("the ")
+    assert program.spec.inputs[1].name in given[0]

@@ -56,6 +56,13 @@ class NumpyExecutable:
         assert len(results) == len(self.spec.outputs)
         return results
 
+    def origin_not_finite(self, inputs: Sequence[Array]) -> tuple[str, Span | None] | None:
+        """An input, if it is one; a function does not show what it does inside."""
+        for slot, value in zip(self.spec.inputs, inputs, strict=True):
+            if not np.isfinite(value).all():
+                return f"the {slot.role} {slot.name}", None
+        return None
+
 
 @frozen(eq=False)
 class NumpyEngine:

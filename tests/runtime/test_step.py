@@ -154,6 +154,18 @@ def test_a_step_that_is_not_finite_commits_nothing(field: int, tensor: str, valu
     assert shown == {math.inf: "Infinity"}.get(value, "NaN")
 
 
+def test_a_refused_step_names_what_was_not_finite_first(folder: Path) -> None:
+    y = np.load(folder / "y.npy")
+    y[9] = math.nan
+    np.save(folder / "y.npy", y)
+    engine = make_engine(folder, RunConfig(1, None, 6, precision="f64"), order="sequential", evaluations=())
+    result = run(engine, options(folder / "out"))
+    (warned,) = events(folder / "out", "warning")
+    assert (warned["tensor"], warned["microbatch"]) == ("loss", 2)
+    assert warned["origin"] == {"what": "the field y", "at": None}
+    assert [note.text for note in result.warnings[0].notes] == ["not finite first: the field y"]
+
+
 def test_too_many_in_a_row_end_the_run_with_the_last_good_state(folder: Path) -> None:
     config = RunConfig(9, None, 1, precision="f64", max_skipped=2)
     functions = {"train": poisoned(1, 3, 4)}

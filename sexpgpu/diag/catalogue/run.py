@@ -110,8 +110,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "W-NUM-001",
         "a step that was not finite",
-        "Loss or gradient norm was NaN or infinite, so nothing of the step was kept. The event names the "
-        "first tensor that was bad, the step, the records and the line.",
+        "Loss or gradient norm was NaN or infinite, so nothing of the step was kept. The event names the loss or the "
+        "parameter whose gradient it was, the step, the records and the line. The graph is run once more to tell "
+        "which of its inputs or operations was not finite first.",
     ),
     Entry(
         "E-CKPT-001",
