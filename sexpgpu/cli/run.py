@@ -55,8 +55,8 @@ def command(
     sexpgpu run examples/shakespeare.sx --variant smoke --out runs/try --quiet
     sexpgpu run examples/shakespeare.sx --resume latest
 
-    Exit code 0 when the planned steps are done, 1 when the file or the run is at fault, 130 or 143 when a signal
-    stopped it after a checkpoint.
+    Exit code 0 when the planned steps are done, 1 when the file or the run is at fault, 4 when the last checkpoint
+    or events could not be written, 130 or 143 when a signal stopped it after a checkpoint.
     """
     selected = report.selection(variant, sets, sweep, point)
     if resume is not None and init is not None:

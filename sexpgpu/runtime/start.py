@@ -112,7 +112,7 @@ def _resumed(
         report(warning("W-CKPT-005", f"{directory.events} has lost its last {lost} bytes before the checkpoint"))
         position = evolve(position, events=length)
     if position.lost:
-        message = f"{position.lost} events before {path} were never written; earlier checkpoints go back behind them"
+        message = f"{position.lost} events before {path} were never written; only running those steps again gives them"
         report(warning("W-CKPT-005", message))
     return Start(restored.tensors, position, path, True, index["nonce"], total, tuple(changes))
 
