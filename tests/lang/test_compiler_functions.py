@@ -102,7 +102,7 @@ def test_a_splice_in_an_unquote_gives_it_several_operands(text: str, expected: s
         ('(let ((s "relu")) (if (eq s s) 1 2))', "1"),
         ('(let ((n 0)) (list (eq (incf n) "a") n))', "(nil 1)"),
         ('(case "relu" ("relu" 1) (t 2))', "2"),
-        ("(case 3 ((\"3\" 3) 1) (t 2))", "1"),
+        ('(case 3 (("3" 3) 1) (t 2))', "1"),
     ],
 )
 def test_a_string_written_in_place_is_an_object_of_its_own(text: str, expected: str) -> None:

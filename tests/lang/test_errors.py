@@ -190,7 +190,7 @@ def test_depth_is_told_in_calls_that_are_promised() -> None:
     ("text", "place", "help"),
     [
         ("(defclass point () ((x) (y)))", "1:1", "a defstruct holds the data, defuns work on it"),
-        ("(defun f () (open \"x\"))", "1:13", "data comes in by a loader's fields, settings by defknobs"),
+        ('(defun f () (open "x"))', "1:13", "data comes in by a loader's fields, settings by defknobs"),
         ("(mapcar #'open '(1))", "1:11", "data comes in by a loader's fields, settings by defknobs"),
         ("(trace car)", "1:1", None),
     ],

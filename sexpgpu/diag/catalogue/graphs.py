@@ -254,8 +254,8 @@ TRACING: tuple[Entry, ...] = (
           "output, or all of it is under stop-gradient.",
           "(defun objective (logits labels) 1.0)"),
     Entry("E-RUN-031", "a metric of the loop",
-          "train/loss is the very number that was differentiated, and what stands under optim/ and runtime/ is measured "
-          "by the loop: an experiment cannot put other numbers there.",
+          "train/loss is the very number that was differentiated, and what stands under optim/ and runtime/ is "
+          "measured by the loop: an experiment cannot put other numbers there.",
           "(metric 'loss (* 2 loss)) in objective"),
     Entry("E-RUN-030", "a metric reported twice", "A graph reports each name once.", ""),
 )  # fmt: skip

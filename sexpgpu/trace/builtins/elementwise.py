@@ -66,7 +66,7 @@ def _float_unary(op: str, name: str) -> Callable[[Any], Tensor]:
 def _divide(*args: Any) -> Tensor:
     if len(args) == 1:
         return pointwise("div", "/", 1.0, _check_divide(as_tensor(args[0], "/")))
-    _check_divide(tensors("/", *args)[0])
+    _check_divide(as_tensor(next(a for a in args if isinstance(a, TensorLike)), "/"))
     return reduce(lambda x, y: pointwise("div", "/", x, y), args)  # type: ignore[no-any-return]
 
 
