@@ -5,11 +5,15 @@ from __future__ import annotations
 import gc
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sexpgpu import __version__
 from sexpgpu.cli import report
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.selection import Selection
 
 
 @click.command()
@@ -19,10 +23,7 @@ from sexpgpu.cli import report
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print a SARIF 2.1.0 log, for code hosts and editors.")
 def command(
     file: Path,
-    variant: str | None,
-    sets: tuple[str, ...],
-    sweep: str | None,
-    point: int | None,
+    selected: Selection,
     as_json: bool,
     as_sarif: bool,
 ) -> int:
@@ -36,7 +37,6 @@ def command(
     """
     if as_json and as_sarif:
         raise click.UsageError("give one of --json and --sarif")
-    selected = report.selection(variant, sets, sweep, point)
     gc.disable()  # the process ends before a collection could pay
     from sexpgpu.diag.sarif import sarif_log
     from sexpgpu.driver.compile import Compilation, compiling

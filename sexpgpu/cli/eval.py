@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sexpgpu.cli import report
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.selection import Selection
 
 
 @click.command()
@@ -15,10 +19,7 @@ from sexpgpu.cli import report
 @report.json_option
 def command(
     file: Path,
-    variant: str | None,
-    sets: tuple[str, ...],
-    sweep: str | None,
-    point: int | None,
+    selected: Selection,
     as_json: bool,
 ) -> int:
     """Evaluate FILE and print the value of each top-level form, one a line; a definition prints `name = value`.
@@ -29,7 +30,6 @@ def command(
     sexpgpu eval examples/shakespeare.sx
     sexpgpu eval scratch.sx --set width=64 --json
     """
-    selected = report.selection(variant, sets, sweep, point)
     from sexpgpu.driver.compile import evaluate
     from sexpgpu.lang.limits import run_deep
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sexpgpu.cli import report
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.selection import Selection
 
 
 @click.command()
@@ -15,10 +19,7 @@ from sexpgpu.cli import report
 @report.json_option
 def command(
     file: Path,
-    variant: str | None,
-    sets: tuple[str, ...],
-    sweep: str | None,
-    point: int | None,
+    selected: Selection,
     as_json: bool,
 ) -> int:
     """Say what the compiler made of FILE: knobs, parameters, optimizer groups, graphs, one training step.
@@ -29,7 +30,6 @@ def command(
 
     Reads no data and trains nothing.
     """
-    selected = report.selection(variant, sets, sweep, point)
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.explain import explain
     from sexpgpu.driver.explain_text import text_of

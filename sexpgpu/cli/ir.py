@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sexpgpu.cli import report
 from sexpgpu.diag import error
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.selection import Selection
 
 
 @click.command()
@@ -21,10 +25,7 @@ from sexpgpu.diag import error
 @report.json_option
 def command(
     file: Path,
-    variant: str | None,
-    sets: tuple[str, ...],
-    sweep: str | None,
-    point: int | None,
+    selected: Selection,
     as_mlir: bool,
     stage: str | None,
     graph: str | None,
@@ -38,7 +39,6 @@ def command(
     sexpgpu ir examples/moons.sx
     sexpgpu ir examples/moons.sx --stage traced --graph train
     """
-    selected = report.selection(variant, sets, sweep, point)
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.document import document_text, module_text
     from sexpgpu.lang.limits import run_deep

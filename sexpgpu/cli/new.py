@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sexpgpu.cli import report
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.selection import Selection
 
 TEMPLATES = ("gpt", "mnist", "mlp", "rnn")
 
@@ -23,10 +27,7 @@ def command(
     template: str | None,
     origin: Path | None,
     data: str | None,
-    variant: str | None,
-    sets: tuple[str, ...],
-    sweep: str | None,
-    point: int | None,
+    selected: Selection,
     as_json: bool,
 ) -> int:
     """Write the run file FILE, which must not exist. Selected values become the defaults of its knobs.
@@ -40,7 +41,6 @@ def command(
     """
     if (template is None) == (origin is None):
         raise click.UsageError("give one of --template and --from")
-    selected = report.selection(variant, sets, sweep, point)
     from sexpgpu.diag import Diagnostics, SxError
     from sexpgpu.driver.derive import TEMPLATES as FOLDER
     from sexpgpu.driver.derive import derive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -22,16 +23,23 @@ SCHEMA = 1
 """The version of every `--json` document."""
 
 
-def selection_options(command: F) -> F:
-    """`--variant`, `--set`, `--sweep`, `--point`."""
+def selection_options(command: Callable[..., int]) -> Callable[..., int]:
+    """`--variant`, `--set`, `--sweep`, `--point`; the command gets them as one argument, `selected`."""
+
+    @functools.wraps(command)
+    def with_selection(
+        *given: Any, variant: str | None, sets: tuple[str, ...], sweep: str | None, point: int | None, **rest: Any
+    ) -> int:
+        return command(*given, selected=selection(variant, sets, sweep, point), **rest)
+
     for option in (
         click.option("--point", type=int, help="The point of --sweep, from 0."),
         click.option("--sweep", metavar="NAME", help="Select a point of a declared sweep."),
         click.option("--set", "sets", multiple=True, metavar="K=V", help="Give a knob a value; repeatable."),
         click.option("--variant", metavar="V", help="Select a declared variant."),
     ):
-        command = option(command)
-    return command
+        with_selection = option(with_selection)
+    return with_selection
 
 
 def file_argument(command: F) -> F:

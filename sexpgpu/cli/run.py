@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sexpgpu import knobs
 from sexpgpu.cli import report
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.selection import Selection
 
 
 def _directory(context: click.Context, parameter: click.Parameter, given: str | None) -> Path | None:
@@ -35,10 +39,7 @@ def _directory(context: click.Context, parameter: click.Parameter, given: str | 
 @report.json_option
 def command(
     file: Path,
-    variant: str | None,
-    sets: tuple[str, ...],
-    sweep: str | None,
-    point: int | None,
+    selected: Selection,
     steps: int | None,
     device: str | None,
     out: Path | None,
@@ -58,7 +59,6 @@ def command(
     Exit code 0 when the planned steps are done, 1 when the file or the run is at fault, 4 when the last checkpoint
     or events could not be written, 130 or 143 when a signal stopped it after a checkpoint.
     """
-    selected = report.selection(variant, sets, sweep, point)
     if resume is not None and init is not None:
         raise click.UsageError("--init starts a run, --resume goes on with one: give one of them")
     from sexpgpu.cli.training import train

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sexpgpu.cli import report
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.selection import Selection
 
 MOST_POINTS = 20
 """Points of a sweep that the text shows; `--json` has all."""
@@ -20,10 +23,7 @@ MOST_POINTS = 20
 @report.json_option
 def command(
     file: Path,
-    variant: str | None,
-    sets: tuple[str, ...],
-    sweep: str | None,
-    point: int | None,
+    selected: Selection,
     as_json: bool,
 ) -> int:
     """List the knobs of FILE with their defaults, what each variant changes, and the points of each sweep.
@@ -34,7 +34,6 @@ def command(
 
     With a selection, the values it gives stand beside the defaults.
     """
-    selected = report.selection(variant, sets, sweep, point)
     from sexpgpu.driver.choices import choices
     from sexpgpu.driver.compile import evaluate
     from sexpgpu.lang.limits import run_deep

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from sexpgpu.diag import to_json
 
 if TYPE_CHECKING:
     from sexpgpu.driver.warm import Answer
+    from sexpgpu.lang.selection import Selection
 
 
 @click.command()
@@ -23,10 +25,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document a line, one for each check.")
 def command(
     file: Path,
-    variant: str | None,
-    sets: tuple[str, ...],
-    sweep: str | None,
-    point: int | None,
+    selected: Selection,
     as_json: bool,
 ) -> int:
     """Check FILE now, and again on every save of it or of a file it requires, until SIGINT.
@@ -38,10 +37,10 @@ def command(
     Each check prints its diagnostics on standard error and one line on standard output: whether FILE compiles, and how
     long that took to find out.
     """
-    selected = report.selection(variant, sets, sweep, point)
     from sexpgpu.driver.saves import Saves
     from sexpgpu.driver.warm import Checker, Request
 
+    signal.signal(signal.SIGINT, _once)
     saves = Saves()
     checker = Checker()
     try:
@@ -60,6 +59,12 @@ def command(
     finally:
         checker.close()
         saves.close()
+
+
+def _once(number: int, frame: object) -> None:
+    """The first SIGINT ends the watching; more of them, as a group may get, do not disturb the ending."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _print(answer: Answer, file: Path, seconds: float, as_json: bool) -> None:
