@@ -33,4 +33,6 @@ PASSES: dict[str, Callable[[], type[Pass]]] = {
 
 PIPELINES: dict[str, tuple[str, ...]] = {
     "shared": ("sx-step-sums", "sx-simplify", "sx-autodiff", "sx-simplify"),
+    # All that can find a fault; what is left to simplify afterwards would only be thrown away.
+    "check": ("sx-step-sums", "sx-simplify", "sx-autodiff"),
 }

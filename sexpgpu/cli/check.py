@@ -43,7 +43,7 @@ def command(
     from sexpgpu.lang.limits import run_deep
 
     def compile_it() -> int:
-        with compiling(file, selected) as done:
+        with compiling(file, selected, pipeline="check") as done:
             return _answer(done, file, as_json)
 
     def _answer(done: Compilation, file: Path, as_json: bool) -> int:

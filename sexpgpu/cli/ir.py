@@ -48,7 +48,7 @@ def command(
         raise click.UsageError("--json prints the document; --mlir, --stage, --graph and --locations the module")
 
     def print_it() -> int:
-        with compiling(file, selected, passes=stage != "traced") as done:
+        with compiling(file, selected, pipeline=None if stage == "traced" else "shared") as done:
             report.print_diagnostics(done.diagnostics, done.session.sources)
             if done.diagnostics.errors:
                 return report.failure_code(done.diagnostics)

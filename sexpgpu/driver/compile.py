@@ -57,13 +57,13 @@ class Compilation:
 
 
 @contextmanager
-def compiling(path: Path, selection: Selection, *, passes: bool = True) -> Iterator[Compilation]:
+def compiling(path: Path, selection: Selection, *, pipeline: str | None = "shared") -> Iterator[Compilation]:
     """Compile `path`; the compilation, its module included, lives as long as the block.
 
-    Without `passes` the module stays as it was traced and there is no experiment.
+    Without a `pipeline` (one of `PIPELINES`) the module stays as it was traced and there is no experiment.
     """
     with open_context() as context:
-        yield compile_in(context, path, selection, passes=passes)
+        yield compile_in(context, path, selection, pipeline=pipeline)
 
 
 def new_session(diagnostics: Diagnostics) -> Session:
@@ -75,11 +75,11 @@ def new_session(diagnostics: Diagnostics) -> Session:
     return session
 
 
-def compile_in(context: Context, path: Path, selection: Selection, *, passes: bool = True) -> Compilation:
+def compile_in(context: Context, path: Path, selection: Selection, *, pipeline: str | None = "shared") -> Compilation:
     """Compile in a context that the caller owns."""
     done = trace_in(context, new_session(Diagnostics()), path, selection)
-    if passes:
-        finish(done)
+    if pipeline is not None:
+        finish(done, pipeline)
     return done
 
 
@@ -102,12 +102,12 @@ def trace_in(context: Context, session: Session, path: Path, selection: Selectio
     return done
 
 
-def finish(done: Compilation) -> None:
-    """Run the shared passes and make the record of the experiment, where tracing found no error."""
+def finish(done: Compilation, pipeline: str = "shared") -> None:
+    """Run the passes of a pipeline and make the record of the experiment, where tracing found no error."""
     if done.traced is None or done.diagnostics.errors:
         return
     try:
-        done.timings = tuple(run_shared(done.module, done.context))
+        done.timings = tuple(run_named(done.module, done.context, pipeline))
         done.experiment = _experiment(done, done.traced)
     except SxError as fault:
         done.diagnostics.report(fault.diagnostic)
@@ -127,9 +127,9 @@ def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, li
     return session, diagnostics, results
 
 
-def run_shared(module: Any, context: Context) -> list[Timing]:
-    """The passes that every target shares, verified in between where SEXPGPU_VERIFY asks for it."""
-    pipeline = [parse_pass(spec, PASSES) for spec in PIPELINES["shared"]]
+def run_named(module: Any, context: Context, name: str) -> list[Timing]:
+    """The passes of a named pipeline, verified in between where SEXPGPU_VERIFY asks for it."""
+    pipeline = [parse_pass(spec, PASSES) for spec in PIPELINES[name]]
     verify = parse_pass("sx-verify", PASSES) if knobs.VERIFY.get() else None
     dump = knobs.DUMP.get()
     stages = count(1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import define, field
 
-from sexpgpu.driver.compile import Compilation, run_shared
+from sexpgpu.driver.compile import Compilation, run_named
 from sexpgpu.experiment import Experiment
 from sexpgpu.interp import Program, load
 from sexpgpu.lang.active import activated
@@ -50,7 +50,7 @@ class InterpreterEngine:
             else:
                 declared = next(e for e in done.declared.evaluations if e.name == graph)
                 trace_evaluation(tracer, done.traced.contract, declared, rows)
-        run_shared(tracer.module, done.context)
+        run_named(tracer.module, done.context, "shared")
         return tracer.module
 
 

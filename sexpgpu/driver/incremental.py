@@ -238,7 +238,7 @@ def _check(context: Context, session: Session, request: Request, held: frozenset
     answer = _answer(done, request, types)
     yield Message(answer, modules)
     if request.passes:
-        finish(done)
+        finish(done, "check")
         yield Message(_completed(answer, done), modules)
 
 
