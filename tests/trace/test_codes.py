@@ -170,6 +170,39 @@ def test_a_code_is_provoked_where_the_mistake_is(code: str, tmp_path: Path) -> N
     assert LINE[SHOWN_AT.get(code, part)] in {line for _, line in errors}, found
 
 
+MORE: list[tuple[str, str, str]] = [
+    ("E-RUN-012", "run", "(defrun :steps 4 :clip-norm -1)"),
+    ("E-RUN-012", "run", "(defrun :steps 4 :clip-norm 0)"),
+    ("E-RUN-012", "eval", "(defeval val (:loader train-loader :at '(-1 2)))"),
+    ("E-PARAM-002", "model", "(defmodel net () (defsub o (linear width 2)) (forward (x) (o x)) (forward (x) x))"),
+    (
+        "E-OPT-007",
+        "optimizer",
+        "(defoptimizer mine () (optimizer-update (p g ctx) (sum p))) (def optimizer (mine))",
+    ),
+    (
+        "E-OPT-005",
+        "optimizer",
+        "(defoptimizer mine () (defstate s :like param) (optimizer-update (p g ctx) (set-state s (sum g)) (- p g)))"
+        " (def optimizer (mine))",
+    ),
+    ("E-VALUE-012", "data", '(def xs (window (npy "x.npy") 2 :stride 0)) (def ys (npy "y.npy"))'),
+    ("E-VALUE-012", "data", '(def xs (window (npy "x.npy") 0)) (def ys (npy "y.npy"))'),
+]
+
+
+@pytest.mark.parametrize(("code", "part", "text"), MORE, ids=lambda v: v[:30])
+def test_what_would_be_silently_wrong_is_refused(code: str, part: str, text: str, tmp_path: Path) -> None:
+    found = codes(write(tmp_path, **{part: text}))
+    assert (code, LINE[part]) in found
+    assert {c for c, _ in found if c.startswith("E-")} == {code}
+
+
+def test_a_huge_constant_is_not_computed(tmp_path: Path) -> None:
+    form = "(defun objective (logits labels) (+ (mean logits) (mean (zeros '(100000 100000 100)))))"
+    assert codes(write(tmp_path, objective=form)) == []
+
+
 def test_every_code_of_the_part_has_a_case() -> None:
     assert {entry.code for entry in graphs.ENTRIES} == CASES.keys() | ELSEWHERE
 
