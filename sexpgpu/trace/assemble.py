@@ -49,7 +49,6 @@ class Traced:
     train_loader: Loader | None = None
     evaluations: tuple[Evaluation, ...] = ()
     views: dict[str, str] = field(factory=dict)
-    sums_graph: str | None = None
 
 
 TRAIN = "train"
@@ -85,8 +84,6 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
                 "the objective depends on no trained parameter: there is nothing to train",
                 contract.spans["objective"],
             )
-        if any(o.role == "step_term" for o, _ in graph.outputs):
-            traced.sums_graph = SUMS
     for parameter in parameters:
         with _reporting(session, report, parameter.span):
             trace_init(tracer, parameter)
