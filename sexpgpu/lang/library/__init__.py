@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Final
+
 from sexpgpu.lang.builtin import Library
+
+CHAPTERS: Final = (
+    "arithmetic",
+    "arrays",
+    "association",
+    "characters",
+    "conses",
+    "equality",
+    "floats",
+    "functions",
+    "hashtables",
+    "integers",
+    "mapping",
+    "numbers",
+    "printing",
+    "searching",
+    "sequences",
+    "sorting",
+    "strings",
+    "structures",
+    "symbols",
+    "types",
+)
 
 
 def standard_libraries() -> tuple[Library, ...]:
-    """Every chapter of the standard library, for `Session.install`."""
-    from sexpgpu.lang.library import (
-        arithmetic,
-        arrays,
-        association,
-        characters,
-        conses,
-        equality,
-        floats,
-        functions,
-        hashtables,
-        integers,
-        mapping,
-        numbers,
-        printing,
-        searching,
-        sequences,
-        sorting,
-        strings,
-        structures,
-        symbols,
-        types,
-    )
-
-    chapters = (
-        arithmetic,
-        arrays,
-        association,
-        characters,
-        conses,
-        equality,
-        floats,
-        functions,
-        hashtables,
-        integers,
-        mapping,
-        numbers,
-        printing,
-        searching,
-        sequences,
-        sorting,
-        strings,
-        structures,
-        symbols,
-        types,
-    )
-    return tuple(chapter.library for chapter in chapters)
+    """Every chapter of the standard library, for `Session.install`; imported when a session is made."""
+    return tuple(import_module(f"{__name__}.{chapter}").library for chapter in CHAPTERS)
