@@ -46,21 +46,19 @@ def _span(code: CodeType, instruction: int) -> Span | None:
 
 def current_span() -> Span | None:
     """The place of the innermost form being executed (the prelude's own forms do not count)."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get(MARK)
-        if module is not None and not module.internal and frame.f_code.co_filename != "<deferred>":
-            return _span(frame.f_code, frame.f_lasti)
-        frame = frame.f_back
-    return None
+    return _innermost(sys._getframe(1), standard=True)
 
 
 def calling_span() -> Span | None:
     """The place of the innermost form of the user's own being executed: what called into a standard module."""
-    frame: FrameType | None = sys._getframe(1)
+    return _innermost(sys._getframe(1), standard=False)
+
+
+def _innermost(frame: FrameType | None, *, standard: bool) -> Span | None:
     while frame is not None:
         module = frame.f_globals.get(MARK)
-        if module is not None and not (module.internal or module.standard) and frame.f_code.co_filename != "<deferred>":
+        counts = module is not None and not module.internal and (standard or not module.standard)
+        if counts and frame.f_code.co_filename != "<deferred>":
             return _span(frame.f_code, frame.f_lasti)
         frame = frame.f_back
     return None
