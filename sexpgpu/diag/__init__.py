@@ -4,9 +4,11 @@ A user's fault is a `Diagnostic` (never a traceback): raise `SxError(diagnostic)
 no sense, or report it to a `Diagnostics` collection and go on. A fault of ours is any other exception.
 """
 
+from sexpgpu.diag.fix import apply_edits
 from sexpgpu.diag.record import (
     Diagnostic,
     Diagnostics,
+    Edit,
     Note,
     Severity,
     Span,
@@ -20,11 +22,13 @@ from sexpgpu.diag.render import Sources, render, to_json
 __all__ = [
     "Diagnostic",
     "Diagnostics",
+    "Edit",
     "Note",
     "Severity",
     "Sources",
     "Span",
     "SxError",
+    "apply_edits",
     "error",
     "nearest",
     "render",

@@ -34,11 +34,20 @@ class Note:
 
 
 @frozen
+class Edit:
+    """The text that a region of a source file is to be replaced by; an empty region inserts."""
+
+    span: Span
+    text: str
+
+
+@frozen
 class Diagnostic:
     """One thing a user is told.
 
     `message` says what happened in the author's words; `expected` and `actual` are facts, not prose; `help`
-    is one edit that would mend it; `trail` lists macro expansions, innermost first.
+    says in words what would mend it and `fix` is that as edits of the source, where they are known: made as they
+    stand, the fault is gone. `trail` lists macro expansions, innermost first.
     """
 
     code: str
@@ -47,6 +56,7 @@ class Diagnostic:
     expected: str | None = None
     actual: str | None = None
     help: str | None = None
+    fix: tuple[Edit, ...] = ()
     notes: tuple[Note, ...] = ()
     trail: tuple[Note, ...] = ()
     severity: Severity = "error"
@@ -59,6 +69,10 @@ class Diagnostic:
         """This diagnostic with more notes behind those it has."""
         return evolve(self, notes=self.notes + notes)
 
+    def fixed_by(self, *edits: Edit) -> Diagnostic:
+        """This diagnostic with edits that mend it, unless it has some already."""
+        return self if self.fix else evolve(self, fix=edits)
+
 
 def error(
     code: str,
@@ -68,14 +82,18 @@ def error(
     expected: str | None = None,
     actual: str | None = None,
     help: str | None = None,
+    fix: Iterable[Edit] = (),
     notes: Iterable[Note] = (),
 ) -> SxError:
     """The exception for one error: `raise error("E-NAME-001", ...)`."""
-    return SxError(Diagnostic(code, message, span, expected=expected, actual=actual, help=help, notes=tuple(notes)))
+    record = Diagnostic(code, message, span, expected, actual, help, tuple(fix), tuple(notes))
+    return SxError(record)
 
 
-def warning(code: str, message: str, span: Span | None = None, help: str | None = None) -> Diagnostic:
-    return Diagnostic(code, message, span, help=help, severity="warning")
+def warning(
+    code: str, message: str, span: Span | None = None, help: str | None = None, *, fix: Iterable[Edit] = ()
+) -> Diagnostic:
+    return Diagnostic(code, message, span, help=help, fix=tuple(fix), severity="warning")
 
 
 class SxError(Exception):

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from sexpgpu.diag.record import Diagnostic, Note, Span
+from sexpgpu.diag.fix import mended_rows
+from sexpgpu.diag.record import Diagnostic, Edit, Note, Span
 
 Sources = Mapping[str, str]
 """Source texts by the file name that spans carry."""
@@ -36,6 +37,7 @@ def render(diagnostic: Diagnostic, sources: Sources, *, colour: bool = False) ->
         lines.append(f"  actual:   {diagnostic.actual}")
     if diagnostic.help is not None:
         lines.append(f"  {paint('help')}: {diagnostic.help}")
+    lines += _mended(diagnostic.fix, sources)
     for note in (*diagnostic.trail, *diagnostic.notes):
         place = f" ({visible(str(note.span))})" if note.span else ""
         lines.append(f"  {paint('note')}: {note.text}{place}")
@@ -60,6 +62,17 @@ def _excerpt(span: Span | None, sources: Sources) -> list[str]:
     number = str(span.line)
     shown = f"{left}{visible(row[first:last])}{right}"
     return [f" {number} | {shown}", f" {' ' * len(number)} | {padding}{'^' * max(1, len(visible(marked)))}"]
+
+
+def _mended(fix: tuple[Edit, ...], sources: Sources) -> list[str]:
+    """The lines as the fix leaves them, marked +, and those it takes away, marked -."""
+    rows = mended_rows(fix, sources)
+    width = max((len(str(line)) for line, _, _ in rows), default=0)
+    return [f" {line:>{width}} {sign} {visible(_cut(text))}" for line, sign, text in rows]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_ROW else text[:LONGEST_ROW] + "…"
 
 
 def _window(length: int, at: int) -> tuple[int, int]:
@@ -108,6 +121,7 @@ def to_json(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:
         "expected": diagnostic.expected,
         "actual": diagnostic.actual,
         "help": diagnostic.help,
+        "fix": [{"span": _span(edit.span), "text": edit.text} for edit in diagnostic.fix],
         "notes": [_note(n) for n in diagnostic.notes],
         "trail": [_note(n) for n in diagnostic.trail],
         "rendered": render(diagnostic, sources),

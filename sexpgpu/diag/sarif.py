@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from sexpgpu.diag.catalogue import ENTRIES
-from sexpgpu.diag.record import Diagnostic, Note, Span
+from sexpgpu.diag.record import Diagnostic, Edit, Note, Span
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -63,7 +63,24 @@ def _result(diagnostic: Diagnostic, rule: int, file: str) -> dict[str, Any]:
     related = [{**_location(note.span, file), "message": {"text": note.text}} for note in notes if note.span]
     if related:
         result["relatedLocations"] = related
+    if diagnostic.fix:
+        result["fixes"] = [{"artifactChanges": _changes(diagnostic.fix)}]
     return result
+
+
+def _changes(fix: Iterable[Edit]) -> list[dict[str, Any]]:
+    by_file: dict[str, list[Edit]] = {}
+    for edit in fix:
+        by_file.setdefault(edit.span.file, []).append(edit)
+    return [
+        {
+            "artifactLocation": {"uri": _uri(name)},
+            "replacements": [
+                {"deletedRegion": _region(edit.span), "insertedContent": {"text": edit.text}} for edit in edits
+            ],
+        }
+        for name, edits in by_file.items()
+    ]
 
 
 def _message(diagnostic: Diagnostic, notes: Iterable[Note]) -> str:
@@ -73,14 +90,20 @@ def _message(diagnostic: Diagnostic, notes: Iterable[Note]) -> str:
 
 
 def _location(span: Span | None, file: str) -> dict[str, Any]:
-    name = span.file if span is not None else file
-    uri = Path(name).as_uri() if Path(name).is_absolute() else quote(Path(name).as_posix())
-    physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(span.file if span is not None else file)}}
     if span is not None:
-        physical["region"] = {
-            "startLine": span.line,
-            "startColumn": span.col,
-            "endLine": span.end_line,
-            "endColumn": span.end_col,
-        }
+        physical["region"] = _region(span)
     return {"physicalLocation": physical}
+
+
+def _uri(name: str) -> str:
+    return Path(name).as_uri() if Path(name).is_absolute() else quote(Path(name).as_posix())
+
+
+def _region(span: Span) -> dict[str, int]:
+    return {
+        "startLine": span.line,
+        "startColumn": span.col,
+        "endLine": span.end_line,
+        "endColumn": span.end_col,
+    }

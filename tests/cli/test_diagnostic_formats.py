@@ -36,7 +36,7 @@ def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     right = {
         "code": "E-NAME-001", "severity": "error", "message": "m", "span": None, "expected": None, "actual": None,
-        "help": None, "notes": [{"text": "t", "span": None}], "trail": [], "rendered": "r",
+        "help": None, "fix": [], "notes": [{"text": "t", "span": None}], "trail": [], "rendered": "r",
     }  # fmt: skip
     assert VALIDATOR.is_valid([right])
     for member, wrong in (("code", "E-1"), ("severity", "fatal"), ("span", {"file": "a"}), ("notes", None), ("x", 1)):
