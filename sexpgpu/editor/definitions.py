@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from sexpgpu.driver.written import written_at
 from sexpgpu.editor.text import Text
-from sexpgpu.lang.forms import NIL, Cons, Source, SourceCons, Symbol
-from sexpgpu.lang.reader import Reader, read_text
-
-DOCUMENTED = frozenset({"defun", "defmacro", "defmodel", "defoptimizer", "deftype"})
-"""Forms (head name lambda-list [documentation] form...)."""
+from sexpgpu.lang.forms import Cons, Source, Symbol
+from sexpgpu.lang.reader import read_text
 
 
 @frozen
@@ -26,18 +24,10 @@ def definition(text: Text, start: int) -> Definition:
     if text.text[start : start + 1] != "(":
         opened = text.enclosing(start)
         start = opened[-1] if opened else start
-    form = next(Reader(text.source, lambda _: None, set()).forms(start), None)
-    datum = form.datum if form is not None else NIL
-    if not isinstance(datum, Cons) or not isinstance(datum.car, Symbol) or datum.car.name not in DOCUMENTED:
-        return Definition(text.line_at(start))
-    items = list(datum)
-    cell = datum.cdr.cdr if len(items) > 2 else NIL
-    if not isinstance(cell, SourceCons):
-        return Definition(text.line_at(start))
-    parameters = " ".join(text.text[cell.car_start : cell.car_end].split())
-    doc = items[3] if len(items) > 4 and isinstance(items[3], str) else ""
-    name = items[1].name if isinstance(items[1], Symbol) else text.line_at(start)
-    return Definition(f"({datum.car.name} {name} {parameters})", parameters, doc)
+    said = written_at(text.source, start)
+    if not said.parameters:
+        return Definition(text.line_at(start), "", said.doc)
+    return Definition(f"({said.head} {said.name} {said.parameters})", said.parameters, said.doc)
 
 
 def keywords_of(parameters: str) -> list[str]:

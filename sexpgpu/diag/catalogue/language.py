@@ -96,6 +96,9 @@ ENTRIES: tuple[Entry, ...] = (
           "The language is a subset of Common Lisp: no classes, packages, restarts, files or clocks. The help names "
           "what serves instead.",
           "(defclass point () (x y))"),
+    Entry("E-NAME-006", "name is defined nowhere",
+          "Neither the file, where one is given, nor the library defines the name that `eval --where` asks for.",
+          "sexpgpu eval --where matmull"),
     # Reading.
     Entry("E-READ-001", "parenthesis never closed",
           "A list that begins here does not end. The note names the form that begins in column 1 inside it, where a "

@@ -178,6 +178,7 @@ def define_condition(
     for slot, _, readers, _ in slots:
         for reader in readers:
             session.define_function(module, reader, _reader(reader.name, slot.name), None)
+            module.functions[reader].span = current_span()
     return name
 
 
