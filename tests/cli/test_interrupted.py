@@ -45,7 +45,7 @@ def test_while_check_is_loaded(module: str) -> None:
         (["fmt", "--check", "examples/moons.sx"], "sexpgpu.lang.reader"),
         (["lsp"], "pygls"),
         (["new", "never-written.sx", "--template", "gpt"], "sexpgpu.lang.selection"),
-        (["run", "examples/moons.sx", "--out", "never-made"], "safetensors"),
+        (["run", "examples/moons.sx", "--out", "never-made"], "sexpgpu.runtime.run"),
         (["variants", "examples/moons.sx"], "sexpgpu.lang.session"),
         (["watch", "examples/moons.sx"], "watchdog"),
     ],
