@@ -40,8 +40,8 @@ def command(
     from sexpgpu.driver.saves import Saves
     from sexpgpu.driver.warm import Checker, Request
 
-    signal.signal(signal.SIGINT, _once)
     saves = Saves()
+    signal.signal(signal.SIGINT, _once)
     checker = Checker()
     try:
         files: set[str | Path] = {file}
