@@ -42,12 +42,33 @@ class Edit:
 
 
 @frozen
+class Culprit:
+    """Which part of the form at a diagnostic's span is at fault, said by those who do not see the source.
+
+    It is the form itself; an atom as the form writes it (`word`); or an argument, counted from 1, of a call of
+    `function` (with `of` arguments, where that is known). What mends it: `instead` for the atom or literal, the
+    two texts of `around` at its sides, or that it goes (`away`), with the arguments behind it. `value` says that
+    the argument's value is at fault, so that a variable's binding is of interest.
+    """
+
+    word: str | None = None
+    function: str | None = None
+    argument: int = 0
+    of: int | None = None
+    instead: str | None = None
+    around: tuple[str, str] | None = None
+    away: bool = False
+    value: bool = False
+
+
+@frozen
 class Diagnostic:
     """One thing a user is told.
 
     `message` says what happened in the author's words; `expected` and `actual` are facts, not prose; `help`
     says in words what would mend it and `fix` is that as edits of the source, where they are known: made as they
-    stand, the fault is gone. `trail` lists macro expansions, innermost first.
+    stand, the fault is gone. `trail` lists macro expansions, innermost first. `culprit` waits for whoever has the
+    source to make a narrower span and a fix of it.
     """
 
     code: str
@@ -60,6 +81,7 @@ class Diagnostic:
     notes: tuple[Note, ...] = ()
     trail: tuple[Note, ...] = ()
     severity: Severity = "error"
+    culprit: Culprit | None = None
 
     def at(self, span: Span | None) -> Diagnostic:
         """This diagnostic with a place, unless it has one already."""
@@ -84,9 +106,10 @@ def error(
     help: str | None = None,
     fix: Iterable[Edit] = (),
     notes: Iterable[Note] = (),
+    culprit: Culprit | None = None,
 ) -> SxError:
     """The exception for one error: `raise error("E-NAME-001", ...)`."""
-    record = Diagnostic(code, message, span, expected, actual, help, tuple(fix), tuple(notes))
+    record = Diagnostic(code, message, span, expected, actual, help, tuple(fix), tuple(notes), culprit=culprit)
     return SxError(record)
 
 
@@ -102,6 +125,7 @@ class SxError(Exception):
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(f"{diagnostic.code}: {diagnostic.message}")
         self.diagnostic = diagnostic
+        self.others: tuple[Diagnostic, ...] = ()  # further faults that were found together with this one
 
 
 @frozen

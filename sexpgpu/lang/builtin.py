@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.summaries import SUMMARIES
 
@@ -168,7 +168,18 @@ def written(name: str) -> str:
 
 def wrong_count(name: str, parameters: Parameters, got: int) -> SxError:
     """The error of a call with too few or too many arguments."""
-    return error("E-ARG-001", f"`{written(name)}` {parameters.takes()}, got {got}")
+    return error(
+        "E-ARG-001", f"`{written(name)}` {parameters.takes()}, got {got}", **count_mended(name, parameters, got)
+    )
+
+
+def count_mended(name: str, parameters: Parameters, got: int) -> dict[str, Any]:
+    """The help and the culprit of a wrong count: which arguments are too many, or which are missing."""
+    most = parameters.most
+    if most is not None and got > most:
+        extra = "argument" if got - most == 1 else f"{got - most} arguments"
+        return {"help": f"leave out the last {extra}", "culprit": Culprit(function=name, argument=most + 1, away=True)}
+    return {"help": f"give it {' and '.join(f'`{n}`' for n in parameters.required[got:])} too"}
 
 
 def keyword_arguments(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> dict[str, Any]:
@@ -198,22 +209,33 @@ def unknown_keyword(name: str, key: str, keys: tuple[str, ...]) -> SxError:
     near = nearest(key, keys)
     has = "it has " + " ".join(f":{k}" for k in keys) if keys else "it has no keywords"
     help = f"did you mean :{near}?" if near else None
-    return error("E-ARG-002", f"`{written(name)}` has no keyword :{key}; {has}", help=help)
+    culprit = Culprit(word=f":{key}", instead=f":{near}" if near else None)
+    return error("E-ARG-002", f"`{written(name)}` has no keyword :{key}; {has}", help=help, culprit=culprit)
 
 
 def odd_keywords(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> SxError:
     """The error of keyword arguments that do not come in pairs."""
-    for key in pairs[::2]:
+    for at, key in enumerate(pairs[::2]):
         if not isinstance(key, Symbol) or not key.keyword:
+            free = [k for k in parameters.keys or () if not any(getattr(p, "name", None) == k for p in pairs[::2])]
+            meant = f":{free[0]} " if free and len(pairs) == 2 * at + 1 else None
             return error(
                 "E-ARG-003",
                 f"`{written(name)}`: {show(key)} stands where a keyword is expected",
                 expected=f"`{written(name)}` {parameters.takes()}",
+                help=f"name what it is: {meant}..." if meant else None,
+                culprit=Culprit(
+                    function=name,
+                    argument=parameters.positional + 2 * at + 1,
+                    around=(meant, "") if meant else None,
+                ),
             )
     return error(
         "E-ARG-003",
         f"`{written(name)}`: keyword {show(pairs[-1])} has no value",
         expected=f"keywords in pairs after the first {parameters.positional} arguments, {parameters.text}",
+        help="write its value behind it, or leave it out",
+        culprit=Culprit(function=name, argument=parameters.positional + len(pairs), away=True),
     )
 
 

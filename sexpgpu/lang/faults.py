@@ -13,7 +13,7 @@ from attrs import evolve
 
 from sexpgpu.diag import Diagnostic, Note, Span, SxError, error
 from sexpgpu.lang.active import active
-from sexpgpu.lang.builtin import Parameters, show, written
+from sexpgpu.lang.builtin import Parameters, count_mended, show, written
 from sexpgpu.lang.conditions import CallFault, Condition, Poisoned, condition_of
 from sexpgpu.lang.functions import info_of
 from sexpgpu.lang.limits import out_of_steps
@@ -82,6 +82,19 @@ class _Step:
             return None
         place = (self.span.line, self.span.col - 1, self.span.end_line, self.span.end_col - 1)
         return self.module.trails.get(place)
+
+
+def frames_at(traceback: TracebackType | None, span: Span) -> tuple[FrameType, FrameType | None] | None:
+    """The innermost frame that was executing the form at `span`, and the frame of what the form called."""
+    found: tuple[FrameType, FrameType | None] | None = None
+    while traceback is not None:
+        frame, code = traceback.tb_frame, traceback.tb_frame.f_code
+        if code.co_filename == span.file and _span(code, traceback.tb_lasti) == span:
+            found = (frame, None)
+        elif found is not None and found[1] is None and code.co_filename != "<deferred>":
+            found = (found[0], frame)
+        traceback = traceback.tb_next
+    return found
 
 
 def _steps(traceback: TracebackType | None) -> list[_Step]:
@@ -174,7 +187,8 @@ def _wrong_count(count: re.Match[str], parameters_of: Callable[[str], Parameters
         return None
     got = int(count["given"]) if count["given"] else len(parameters.required) - int(count["missing"])
     notes = [Note(f"`{name}` is defined here", info.span)] if info is not None and info.span is not None else []
-    return error("E-ARG-001", f"`{written(name)}` {parameters.takes()}, got {got}", notes=notes)
+    mended = count_mended(name, parameters, got)
+    return error("E-ARG-001", f"`{written(name)}` {parameters.takes()}, got {got}", notes=notes, **mended)
 
 
 def _refused(fault: Exception) -> SxError | None:

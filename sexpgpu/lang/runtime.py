@@ -17,6 +17,7 @@ from sexpgpu.lang.faults import condition_from, locate_condition
 from sexpgpu.lang.foreign import Foreign, truth
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, all_values, lisp_list, one
 from sexpgpu.lang.functions import FunctionInfo
+from sexpgpu.lang.library.check import wrong_form
 from sexpgpu.lang.library.equality import eql
 
 UNSET: Final = Symbol("unset")
@@ -134,17 +135,13 @@ def elements(items: Any) -> Iterator[Any]:
         yield cell.car
         cell = cell.cdr
     if cell is not NIL:
-        if isinstance(cell, Foreign):
-            cell.lisp_test()
-        raise error("E-TYPE-001", f"dolist needs a list, got {show(items)}")
+        raise wrong_form("dolist", items if isinstance(items, Cons) else cell, "a list")
 
 
 def counts(count: Any) -> Any:
     """What a `dotimes` goes over."""
     if type(count) is not int:
-        if isinstance(count, Foreign):
-            count.lisp_test()
-        raise error("E-TYPE-001", f"dotimes needs an integer, got {show(count)}")
+        raise wrong_form("dotimes", count, "an integer")
     return range(count)
 
 

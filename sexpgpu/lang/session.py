@@ -18,6 +18,7 @@ from sexpgpu.lang.builtin import Library, Parameters, show
 from sexpgpu.lang.compiler import Deferred, bare_scope, compile_function, furnish
 from sexpgpu.lang.conditions import BUILT_IN_TYPES, Condition, ConditionType, Poisoned
 from sexpgpu.lang.core import standard_core
+from sexpgpu.lang.culprit import pinpointed
 from sexpgpu.lang.faults import converted, current_span, located
 from sexpgpu.lang.forms import NIL, Source, Symbol, T, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
@@ -156,7 +157,15 @@ class Session:
         if known is None:
             raise raw
         known.__traceback__ = raw.__traceback__
-        return located(known)
+        return self._pinpointed(located(known))
+
+    def _pinpointed(self, fault: SxError) -> SxError:
+        """The error at the part of its form that is at fault, as the source shows."""
+        diagnostic = fault.diagnostic
+        if diagnostic.culprit is not None and not isinstance(fault, Poisoned):
+            text = self.sources.get(diagnostic.span.file) if diagnostic.span is not None else None
+            fault.diagnostic = pinpointed(diagnostic, text, self.module.aliases)
+        return fault
 
     def explain_expansion(self, fault: SxError, macro: Macro, place: Place) -> SxError:
         """An error raised by a macro's expander, shown at the call of the macro."""
@@ -174,7 +183,7 @@ class Session:
             diagnostic = diagnostic.noting(Note(f"while expanding ({macro.name.name} ...)", place.span))
         trail = trail_notes(place)
         fault.diagnostic = evolve(diagnostic, trail=diagnostic.trail or trail)
-        return fault
+        return self._pinpointed(fault)
 
     # Names, from outside.
 

@@ -322,9 +322,9 @@ def _check_count(session: Session, cell: FunctionCell, count: int, place: Place)
         return
     parameters = info.parameters
     if count < len(parameters.required) or (parameters.most is not None and count > parameters.most):
-        message = wrong_count(info.name, parameters, count).diagnostic.message
+        wrong = wrong_count(info.name, parameters, count).diagnostic
         note = Note(f"`{info.name}` is defined here", info.span)
-        _report_once(session, fault(place, "E-ARG-001", message, notes=(note,)))
+        _report_once(session, fault(place, wrong.code, wrong.message, wrong.help, (note,), culprit=wrong.culprit))
 
 
 def _report_once(session: Session, found: SxError) -> None:

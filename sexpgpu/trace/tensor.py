@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from sexpgpu.diag import Note, Span, error
+from sexpgpu.diag import Note, Span, SxError, error
 from sexpgpu.dialects.builder import Val
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import Symbol
@@ -43,6 +43,17 @@ class TensorLike(Foreign):
             expected="an ordinary value",
             actual=f"{self.lisp_print()}",
             help="(where test a b) computes both and picks by element; (dim x i), (rank x), (training-p) are ordinary",
+        )
+
+    def lisp_refused(self, message: str, needs: str, /) -> SxError:
+        rank = self.type.rank
+        loop = "(dotimes (i (dim x 0)) ...) counts its rows, (gather x i) reads one" if rank else None
+        return error(
+            "E-FLOW-001",
+            f"{message}: what a tensor holds is known only when the graph runs",
+            expected=needs,
+            actual=self.lisp_print(),
+            help=f"(shape x) is a list and (dim x 0) an integer, both known now; {loop}" if loop else None,
         )
 
     def lisp_print(self) -> str:

@@ -275,7 +275,7 @@ class Analyzer:
         least, positional = len(parameters.required), parameters.positional
         if len(args) < least or (parameters.most is not None and len(args) > parameters.most):
             wrong = wrong_count(builtin.name, parameters, len(args)).diagnostic
-            raise fault(place, wrong.code, wrong.message)
+            raise fault(place, wrong.code, wrong.message, wrong.help, culprit=wrong.culprit)
         if parameters.keys is None or len(args) <= positional:
             return CallBuiltin(place, builtin, args, [])
         pairs = args[positional:]
@@ -288,7 +288,7 @@ class Analyzer:
             for name, node in zip(names, pairs[::2], strict=True):
                 if name.keyword and name.name not in parameters.keys and symbol("allow-other-keys") not in names:
                     wrong = unknown_keyword(builtin.name, name.name, parameters.keys).diagnostic
-                    raise fault(node.place, wrong.code, wrong.message, wrong.help)
+                    raise fault(node.place, wrong.code, wrong.message, wrong.help, culprit=wrong.culprit)
         return Call(place, Const(place, builtin.call), args)
 
     def definition_note(self, name: str, span: Any) -> Note:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from sexpgpu.diag import Note, SxError, nearest
+from sexpgpu.diag import Edit, Note, SxError, nearest
 from sexpgpu.lang.analyze.grammar import SPECIALS, fault
 from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.culprit import word
+from sexpgpu.lang.edits import inserted, text_at
 from sexpgpu.lang.forms import Cons, Symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
@@ -29,10 +31,12 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
         help = f"`{near}` is bound at {span.line}:{span.col}"
     elif module.function(name) is not None or scope.local_function(name) is not None:
         help = f"`{name.name}` is a function: write #'{name.name} to pass it, ({name.name} ...) to call it"
+        fix = inserted(place, "#'") if text_at(place).lower() == name.name else ()
+        return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help, fix=fix)
     else:
         near = nearest(name.name, {v.name for v in _variables(module)})
         help = f"did you mean `{near}`?" if near else f"bind it with let, or define it with (def {name.name} ...)"
-    return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help)
+    return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help, culprit=word(name.name, near))
 
 
 def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
@@ -44,23 +48,34 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -
     if later is None and name.name in OUTSIDE:
         return outside_subset(name, place)
     notes: tuple[Note, ...] = ()
+    near = None
+    fix: tuple[Edit, ...] = ()
     if later is not None:
         help: str | None = f"`{name.name}` is defined at {later.span.line}:{later.span.col}, below"
         notes = (Note(f"the {later.head} is here", later.span),)
     elif scope.variable(name) is not None or module.variable(name) is not None:
         help = f"`{name.name}` is a variable: write (funcall {name.name} ...)"
+        fix = called(name, place)
     else:
         known = module.names() | scope.function_names() | {s.name for s in SPECIALS}
         near = nearest(name.name, known)
         help = f"did you mean `{near}`?" if near else None
-    return fault(place, "E-NAME-002", f"there is no function `{show(name)}`", help, notes)
+    message = f"there is no function `{show(name)}`"
+    culprit = word(name.name, near) if not fix else None
+    return fault(place, "E-NAME-002", message, help, notes, fix=fix, culprit=culprit)
+
+
+def called(name: Symbol, place: Place) -> tuple[Edit, ...]:
+    """`funcall` before the name at the head of a call."""
+    at_head = place.source.text[place.start - 1 : place.start] == "(" and text_at(place).lower() == name.name
+    return inserted(place, "funcall ") if at_head else ()
 
 
 def variable_as_function(module: Module, name: Symbol, form: Cons, scope: Scope, place: Place) -> SxError:
     """E-NAME-003: a local variable stands where a function name is needed."""
     args = " ..." if isinstance(form.cdr, Cons) else ""
     message = f"`{show(name)}` is a local variable, not a function"
-    return fault(place, "E-NAME-003", message, f"write (funcall {show(name)}{args})")
+    return fault(place, "E-NAME-003", message, f"write (funcall {show(name)}{args})", fix=called(name, place))
 
 
 def _variables(module: Module) -> set[Symbol]:

@@ -250,7 +250,8 @@ def while_(em: Emitter, node: While, dest: Dest) -> None:
 @statement(ForEach)
 def for_each(em: Emitter, node: ForEach, dest: Dest) -> None:
     loc = em.loc(node.place)
-    items = em.runtime("elements" if node.kind == "list" else "counts", [em.expression(node.of)], loc)
+    of_loc = em.loc(node.of.place)  # an error of what is gone over is shown there
+    items = em.runtime("elements" if node.kind == "list" else "counts", [em.expression(node.of)], of_loc)
     level = enter(em, node)
     em.frame.repeats += 1
     fresh = needs_fresh(em, [node.var])
@@ -264,7 +265,7 @@ def for_each(em: Emitter, node: ForEach, dest: Dest) -> None:
             em.statement(node.body, IGNORE)
     em.frame.repeats -= 1
     checks = leave(em, level, loc)
-    em.add(code.loop_over(given, items, turn, loc))
+    em.add(code.loop_over(given, items, turn, of_loc))
     em.frame.body.extend(checks)
     em.finish(code.name("NIL", loc), dest, loc)
 

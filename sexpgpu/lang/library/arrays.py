@@ -114,7 +114,7 @@ def _row_major(name: str, array: Any, subscripts: tuple[Any, ...]) -> int:
             raise wrong_type(name, axis + 2, subscript, "an integer")
         if not 0 <= subscript < extent:
             what = "a vector" if len(dims) == 1 else f"axis {axis}"
-            raise index_error(name, subscript, what, extent)
+            raise index_error(name, subscript, what, extent, axis + 2)
         offset = offset * extent + subscript
     return offset
 
