@@ -27,6 +27,7 @@ from sexpgpu.passes.base import Pass, Timing, functions, parse_pass, run_pipelin
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
 from sexpgpu.trace.declarations import Declarations, declaring
+from sexpgpu.trace.mending import mend
 
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 """Where the standard modules are, as files a user can read."""
@@ -72,6 +73,7 @@ def new_session(diagnostics: Diagnostics) -> Session:
     for library in LIBRARIES:
         session.install(library)
     session.load_prelude(LIBRARY / "forms.sx")
+    session.mender = mend
     return session
 
 

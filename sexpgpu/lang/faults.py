@@ -111,9 +111,14 @@ def _steps(traceback: TracebackType | None) -> list[_Step]:
                 found[-1].span = _span(code, traceback.tb_lasti)
                 traceback = traceback.tb_next
                 continue
+            span = _span(code, traceback.tb_lasti)
+            info = info_of(code.co_name)
+            if found and info is not None and info.span == span and "<locals>" in code.co_qualname:
+                traceback = traceback.tb_next  # a local function that a macro wrote: its forms have no place
+                continue
             name = code.co_name.partition("#")[0]
             definition = code.co_qualname.partition("#")[0]
-            found.append(_Step(name, definition, _span(code, traceback.tb_lasti), module))
+            found.append(_Step(name, definition, span, module))
         traceback = traceback.tb_next
     return found
 

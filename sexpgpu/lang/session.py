@@ -57,6 +57,7 @@ class Session:
         self.used: set[int] = set()
         self.deferred: dict[int, Deferred] = {}
         self.observer: Observer | None = None
+        self.mender: Callable[[Session, SxError], SxError] | None = None  # looks for a fix of a located error
         self._number = 0
         self._unread: set[int] = set()
         self._steps = Steps(self.limits.steps)
@@ -157,7 +158,8 @@ class Session:
         if known is None:
             raise raw
         known.__traceback__ = raw.__traceback__
-        return self._pinpointed(located(known))
+        found = self._pinpointed(located(known))
+        return found if self.mender is None else self.mender(self, found)
 
     def _pinpointed(self, fault: SxError) -> SxError:
         """The error at the part of its form that is at fault, as the source shows."""

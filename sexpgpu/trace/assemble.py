@@ -133,11 +133,13 @@ class _reporting:
 
 
 def _knob_sizes(session: Session) -> dict[int, str]:
-    """Which knobs hold a size, by the size: `128: knob width (default)`."""
+    """Which knobs hold a size, by the size: `128: knob width (default, 3:12)`."""
     found: dict[int, list[str]] = {}
     for knob in session.selected.knobs:
         if knob.value.isdigit() and int(knob.value) > 1:
-            found.setdefault(int(knob.value), []).append(f"knob {knob.name} ({knob.source})")
+            place = session.span_of(knob.name)
+            at = f", {place.line}:{place.col}" if place is not None and knob.source == "default" else ""
+            found.setdefault(int(knob.value), []).append(f"knob {knob.name} ({knob.source}{at})")
     return {size: " or ".join(names) for size, names in found.items()}
 
 

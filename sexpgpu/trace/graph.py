@@ -23,6 +23,7 @@ from sexpgpu.dialects.opdef import Move
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.signature import write_signature
 from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig
+from sexpgpu.lang.active import active
 from sexpgpu.lang.session import current_span
 from sexpgpu.tensortype import DType, TensorType
 
@@ -127,10 +128,12 @@ class GraphTrace:
 
     @contextmanager
     def tracing(self) -> Iterator[GraphTrace]:
-        """Make this the active graph; graphs do not nest."""
+        """Make this the active graph. A fault leaves it explained: what may mend it is tried while it is active."""
         token = _active.set(self)
         try:
             yield self
+        except Exception as raw:
+            raise active().explained(raw) from None
         finally:
             _active.reset(token)
 

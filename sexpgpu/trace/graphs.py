@@ -29,6 +29,7 @@ def trace_train(tracer: Tracer, contract: Contract, rows: int, name: str = "trai
     graph = GraphTrace(tracer, name, training=True, rows=rows, stream="train", prefix="train")
     with graph.tracing():
         outputs, labels = _forward(graph, contract, contract.train_loader, "prepare", rows)
+        _require_labels(contract, contract.objective, "prepare", len(outputs) + len(labels))
         with _shown_at(contract, "objective"):
             loss = as_tensor(one(_call(graph, contract.objective, [*outputs, *labels])), "objective")
         if loss.type.shape or not loss.type.is_float:
@@ -55,6 +56,8 @@ def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationVal
     graph = GraphTrace(tracer, declared.name, rows=rows, stream="eval", prefix=declared.name)
     with graph.tracing():
         outputs, labels = _forward(graph, contract, declared.loader, "eval-prepare", rows)
+        which = "eval-prepare" if contract.spans["eval-prepare"] else "prepare"
+        _require_labels(contract, evaluate, which, len(outputs) + len(labels))
         with _shown_at(contract, "evaluate"):
             _call(graph, evaluate, [*outputs, *labels])
         if not graph.outputs:
@@ -106,7 +109,31 @@ def _forward(
                 "E-RUN-023", f"`{which}` must give tensors", place, actual=show(value), help="(values input label)"
             )
     outputs = list(all_values(contract.model.lisp_call(*inputs)))
+    if not outputs or any(output is NIL for output in outputs):
+        forward = info_of_function(contract.model.forward)
+        raise error(
+            "E-PARAM-011",
+            f"the forward of `{contract.model.kind}` gives {'nil' if outputs else 'no value'}",
+            forward.span if forward is not None else None,
+            expected="a tensor, a list of tensors, or several of these",
+            help="its last form is what the model gives",
+        )
     return outputs, labels
+
+
+def _require_labels(contract: Contract, function: Callable[..., Any], which: str, given: int) -> None:
+    """E-RUN-026 where an objective or evaluate has parameters for more labels than `prepare` gives."""
+    info = info_of_function(function)
+    wanted = info.parameters.required if info is not None else ()
+    if given < len(wanted):
+        missing = " ".join(wanted[given:])
+        raise error(
+            "E-RUN-026",
+            f"`{which}` gives no {missing}",
+            contract.spans[which] or contract.spans["prepare"],
+            expected=f"(values input {missing})",
+            help="the labels are the further values of prepare",
+        )
 
 
 def _with_context(graph: GraphTrace, function: Callable[..., Any], batch: Batch) -> Any:

@@ -11,8 +11,9 @@ from typing import Any
 
 from attrs import define, field
 
-from sexpgpu.diag import Note, Span, error
+from sexpgpu.diag import Note, Span, SxError, error
 from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.functions import info_of_function
 from sexpgpu.tensortype import DType, TensorType
 from sexpgpu.trace.graph import GraphTrace, current_graph
 from sexpgpu.trace.tensor import Reference, Tensor
@@ -29,6 +30,7 @@ class Parameter(Reference):
     frozen: bool = False
     span: Span | None = None
     shape_source: str = ""
+    owner: str = ""  # the layer of a standard module that it belongs to, and where the file makes that
     path: str | None = None
     aliases: list[str] = field(factory=list)
 
@@ -43,7 +45,7 @@ class Parameter(Reference):
             self.type,
             frozen=self.frozen,
             span=self.span,
-            source=f"parameter {self.path}, declared {self.shape_source}",
+            source=f"parameter {self.path}, declared {self.shape_source}{self.owner}",
         )
 
     def lisp_print(self) -> str:
@@ -98,7 +100,19 @@ class Model(Foreign):
         assert self.forward is not None  # an instance leaves `defmodel` complete
         graph = current_graph(self.kind)
         with graph.inside(_named(self, self.path)):
-            return self.forward(*args)
+            try:
+                return self.forward(*args)
+            except TypeError as fault:
+                if fault.__traceback__ is None or fault.__traceback__.tb_next is not None:
+                    raise  # not this call
+                raise self._wrong_count(len(args)) from None
+
+    def _wrong_count(self, given: int) -> SxError:
+        """E-ARG-001 of a call with too many inputs or too few."""
+        info = info_of_function(self.forward)
+        takes = info.parameters.takes().replace("argument", "input") if info is not None else "takes other inputs"
+        notes = [Note(f"the {self.kind} is made here", self.span)] if self.span is not None else []
+        return error("E-ARG-001", f"the model `{self.kind}` {takes}, got {given}", notes=notes)
 
     def lisp_print(self) -> str:
         return f"#<model {self.kind}{f' as {self.path}' if self.path else ''}>"

@@ -12,6 +12,7 @@ from typing import Any
 
 from sexpgpu.diag import Note, Span, SxError, error
 from sexpgpu.dialects.builder import Val
+from sexpgpu.dialects.rules import marked
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.tensortype import TensorType
@@ -180,7 +181,7 @@ def broadcast_shape(what: str, *operands: Tensor) -> tuple[int, ...]:
                     "E-SHAPE-001",
                     f"`{what}`: the shapes do not broadcast: axis {i - rank} is {result[i]} in one, {size} in another",
                     expected="equal sizes, or 1, on every axis counted from the right",
-                    actual=" and ".join(str(t.type) for t in operands),
+                    actual=" and ".join(marked(t.type, i - rank) for t in operands),
                     notes=[note for t in operands for note in t.provenance()],
                 )
             result[i] = size

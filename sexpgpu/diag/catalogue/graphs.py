@@ -89,6 +89,14 @@ TRACING: tuple[Entry, ...] = (
           "A loss compares element by element. Shapes that would broadcast, [n, 1] with [n] say, would compare every "
           "prediction with every target: the mean of that is another number. Bring both to one shape first.",
           "(mse (unsqueeze score 1) target)"),
+    Entry("E-SHAPE-026", "labels that do not fit the logits",
+          "A classification loss takes logits [..., classes] and the number of a class for each row, [...]: labels as a "
+          "column [n, 1] are squeezed, one-hot rows are turned into numbers by argmax.",
+          "(cross-entropy logits (unsqueeze labels -1))"),
+    Entry("E-DTYPE-007", "labels that are no class numbers",
+          "The labels of a classification loss say which class by its number: an integer tensor. Data read as floats "
+          "are cast; one-hot rows are turned into numbers by argmax.",
+          "(cross-entropy logits (cast labels :float))"),
     Entry("E-DTYPE-003", "no such dtype",
           "The dtypes are :f32 :f64 :bf16 :i32 :i64 :u8 :bool, and :float for the run's own float type.",
           "(cast x :float32)"),
@@ -188,6 +196,10 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-PARAM-010", "a buffer set twice",
           "A step proposes one next value for a buffer.",
           "(set-buffer b x) (set-buffer b y)"),
+    Entry("E-PARAM-011", "a forward that gives no tensor",
+          "What the last form of a forward gives is the output of the model. A loop gives nil: write the variable "
+          "that holds the result behind it.",
+          "(forward (x) (dolist (b blocks) (setq x (funcall b x))))"),
     Entry("W-PARAM-001", "a parameter that nothing trains",
           "The parameter does not reach the objective, so it has no gradient and keeps its first value.",
           "(defparam spare (3) :init (zeros-init))"),
@@ -246,6 +258,10 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-RUN-023", "a prepare that gives no tensors",
           "`prepare` returns the model's input (a tensor or a list of them) and then the labels, as several values.",
           "(defun prepare (batch) nil)"),
+    Entry("E-RUN-026", "labels that the objective misses",
+          "The objective is called with the model's outputs and then with the labels that `prepare` gives behind the "
+          "inputs: (values input label).",
+          "(defun prepare (batch) (field batch 'x))"),
     Entry("E-RUN-024", "a pass with the loop's name",
           "Metrics are named after their pass; those under train, optim and runtime are the loop's own.",
           "(defeval train (:loader val-loader))"),

@@ -61,14 +61,17 @@ def param(
             f"parameter `{name('defparam', key)}` has no initializer",
             help=":init (normal 0.02)",
         )
+    place, made = current_span(), owner.span
+    elsewhere = made is not None and place is not None and made.file != place.file
     declared = Parameter(
         name("defparam", key),
         shape_argument("defparam", shape),
         _dtype("defparam", dtype),
         as_function(init),
         flag(frozen),
-        current_span(),
+        place,
         show(source),
+        f" in the {owner.kind} made at {made.line}:{made.col}" if elsewhere and made is not None else "",
     )
     owner.declare(declared.name, declared)
     return declared
