@@ -275,6 +275,7 @@ def _of_builtin(name: str, builtin: Builtin) -> Definition:
 
 def _python_place(function: Any) -> tuple[str, int]:
     """File and line of a function of Python; of a macro's, which a session wraps, those of the expander inside."""
+    function = getattr(function, "__wrapped__", function)
     inner = (cell.cell_contents for cell in function.__closure__ or () if callable(cell.cell_contents))
     code = next((f.__code__ for f in inner if hasattr(f, "__code__")), function.__code__)
     return code.co_filename, code.co_firstlineno

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 from attrs import field, frozen
 
 from sexpgpu.diag import Culprit, SxError, error, nearest
+from sexpgpu.lang.costs import COSTS
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.summaries import SUMMARIES
 
@@ -108,7 +109,12 @@ class Library:
 
         def enter(function: F) -> F:
             doc = function.__doc__ or SUMMARIES.get(name, "")
-            self.table[name] = Builtin(name, parameters, function, _callable(name, parameters, function), many, doc)
+            call, steps = _callable(name, parameters, function), COSTS.get(name)
+            if steps is None:
+                self.table[name] = Builtin(name, parameters, function, call, many, doc)
+            else:
+                direct, called = _charged(function, steps), _charged(call, steps)
+                self.table[name] = Builtin(name, parameters, direct, called, many, doc)
             return function
 
         return enter
@@ -279,6 +285,19 @@ def _callable(name: str, parameters: Parameters, function: Function) -> Function
     chosen.__name__ = function.__name__
     chosen.__qualname__ = f"builtin {name}"
     return chosen
+
+
+def _charged(function: Function, steps: int) -> Function:
+    """`function`, taking steps of the budget each time it is called from Lisp."""
+    from sexpgpu.lang.active import spend_steps  # that module is built on this one
+
+    def charged(*args: Any, **named: Any) -> Any:
+        spend_steps(steps)
+        return function(*args, **named)
+
+    charged.__name__, charged.__qualname__ = function.__name__, function.__qualname__
+    vars(charged)["__wrapped__"] = function  # whose source it is
+    return charged
 
 
 def _accepts_any(function: Function, parameters: Parameters) -> bool:

@@ -151,6 +151,8 @@ def _too_deep(fault: RecursionError) -> SxError:
     calls = _steps(fault.__traceback__)
     # A call may be more than one frame of Python's; the hundred thousand that are promised are certain.
     deep = min(len(calls), PROMISED_DEPTH)
+    if deep < 1000:
+        return error("E-LIMIT-002", "a form or a value is nested too deeply", help="does it contain itself?")
     names = list(dict.fromkeys(step.name for step in calls[-20:]))
     chain = " -> ".join([*names, names[0]]) if names else "itself"
     found = error("E-LIMIT-002", f"calls are nested more than {deep // 1000 * 1000:,} deep: {chain}",

@@ -21,8 +21,8 @@ from sexpgpu.lang.tokens import reads_back
 # Python refuses to convert integers of more than 4,300 digits unless told otherwise; the library bounds sizes.
 sys.set_int_max_str_digits(0)
 
-LONGEST: Final = 2_000_000
-DEEPEST: Final = 20_000
+LONGEST: Final = 1_000_000
+DEEPEST: Final = 10_000
 BRIEF: Final = 60
 
 CHARACTER_NAMES: Final[dict[int, str]] = {

@@ -21,6 +21,11 @@ from sexpgpu.lang.library.check import wrong_form
 from sexpgpu.lang.library.equality import eql
 
 UNSET: Final = Symbol("unset")
+MOST_GUARDS: Final = 2_000
+"""Forms that watch how their body is left (handlers, catch, unwind-protect) may be nested this deep."""
+HANDLING_WORK: Final = 400
+SUGGESTING_WORK: Final = 12_000
+"""Steps that handling an error takes, and one about a name, for which similar names were looked up."""
 
 
 class Token:
@@ -64,11 +69,24 @@ def retire(token: Token) -> None:
 
 
 def enter_catch(tag: Any) -> list[Any]:
-    """Note a `catch`; its entry, known by identity, holds the tag and how many were in force before it."""
+    """Note a `catch`; its entry, known by identity, holds the tag and how many were in force before it.
+
+    `unwind-protect` does so too, under a tag that nothing throws to.
+    """
     catchers = active().catchers
+    if len(catchers) >= MOST_GUARDS:
+        raise guarded_too_deep()
     entry = [tag, len(catchers)]
     catchers.append(entry)
     return entry
+
+
+def guarded_too_deep() -> SxError:
+    """E-LIMIT-002 of guards within guards."""
+    active().spend(10 * HANDLING_WORK)  # it passes all of them
+    what = "handlers, catch and unwind-protect forms"
+    help = "the case that should end the recursion is not reached"
+    return error("E-LIMIT-002", f"{what} are nested more than {MOST_GUARDS:,} deep", help=help)
 
 
 def leave_catch(entry: list[Any]) -> None:
@@ -204,6 +222,8 @@ def progv(names: Any, values: Any) -> Iterator[None]:
 def enter_handlers(specifiers: list[Any]) -> int:
     """Note a handler-case; gives how many handlers were in force before it."""
     handlers = active().handlers
+    if len(handlers) >= MOST_GUARDS:
+        raise guarded_too_deep()
     handlers.append(("case", specifiers))
     return len(handlers) - 1
 
@@ -216,11 +236,17 @@ def leave_handlers(before: int) -> None:
 def handler_for(fault: Exception, specifiers: list[Any]) -> tuple[Condition, int]:
     """The condition that `fault` is and the first clause that takes it; raises it again when none does."""
     condition = condition_from(fault)
+    _spend_on_handling(condition)
     for index, specifier in enumerate(specifiers):
         if is_condition(condition, specifier):
             locate_condition(condition, fault)
             return condition, index
     raise fault
+
+
+def _spend_on_handling(condition: Condition) -> None:
+    named = condition.diagnostic is not None and condition.diagnostic.code.startswith("E-NAME")
+    active().spend(SUGGESTING_WORK if named else HANDLING_WORK)
 
 
 @contextmanager
@@ -229,12 +255,15 @@ def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
     entry = list(zip(specifiers, functions, strict=True))
     handlers = active().handlers
     depth = len(handlers)
+    if depth >= MOST_GUARDS:
+        raise guarded_too_deep()
     handlers.append(("bind", entry))
     try:
         yield
     except Exception as fault:
         del handlers[depth:]
         condition = condition_from(fault)
+        _spend_on_handling(condition)
         if not any(seen is entry for seen in condition.seen_by):
             locate_condition(condition, fault)
             for specifier, function in entry:

@@ -23,7 +23,7 @@ from sexpgpu.lang.faults import converted, current_span, located
 from sexpgpu.lang.forms import NIL, Source, Symbol, T, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.ir import FunctionIR
-from sexpgpu.lang.limits import Limits, Steps, run_deep
+from sexpgpu.lang.limits import Limits, Nesting, Steps, run_deep
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, VariableKind
 from sexpgpu.lang.modules import Modules
 from sexpgpu.lang.observe import Observer
@@ -59,6 +59,7 @@ class Session:
         self.observer: Observer | None = None
         self.mender: Callable[[Session, SxError], SxError] | None = None  # looks for a fix of a located error
         self._number = 0
+        self.nesting = Nesting()
         self._unread: set[int] = set()
         self._steps = Steps(self.limits.steps)
         furnish(self.base, self.tick)
@@ -141,7 +142,8 @@ class Session:
     def evaluate_form(self, form: Any, module: Module | None = None, place: Place | None = None) -> Any:
         """The value of a form in the null lexical environment, all of its values (`eval`)."""
         where = place or Place(Source(EVALUATED, show(form)), 0, len(show(form)))
-        return toplevel.evaluate_form(self, module or self.module, form, where.of_form(form))
+        with self.nesting.within("evaluation"):
+            return toplevel.evaluate_form(self, module or self.module, form, where.of_form(form))
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a Lisp function from outside; its error comes out located."""

@@ -187,7 +187,8 @@ def evaluate_form(session: Session, module: Module, form: Any, place: Place) -> 
         if head is PROGN:
             value: Any = NIL
             for part, where in items_of(form.cdr, place, "(progn form...)"):
-                value = evaluate_form(session, module, part, where)
+                with session.nesting.within("progn"):
+                    value = evaluate_form(session, module, part, where)
             return value
         if head is QUOTE and isinstance(form.cdr, Cons) and form.cdr.cdr is NIL:
             return form.cdr.car

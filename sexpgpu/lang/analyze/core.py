@@ -24,7 +24,7 @@ from sexpgpu.lang.ir import (
     SetLocal,
 )
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module
-from sexpgpu.lang.place import Place
+from sexpgpu.lang.place import EVALUATED, Place
 from sexpgpu.lang.scope import SPECIAL, Scope, SymbolMacro
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 LAMBDA = symbol("lambda")
 DECLARE = symbol("declare")
 DEEPEST_EXPANSION = 500
+EXPANSION_WORK = 300
+GENERATED_WORK = 100
+"""Steps that an expansion takes, and compiling each form that no file holds; files are as long as they are."""
 
 
 def endless_expansion(macro: Symbol, place: Place) -> SxError:
@@ -72,6 +75,8 @@ class Analyzer:
 
     def analyze(self, form: Any, scope: Scope, place: Place) -> Node:
         """The node of a form that stands at `place`."""
+        if place.trail is not None or place.source.file == EVALUATED:
+            self.session.spend(GENERATED_WORK)
         expansions = 0
         while True:
             if isinstance(form, Symbol):
@@ -125,6 +130,10 @@ class Analyzer:
 
     def expand(self, macro: Macro, form: Cons, scope: Scope, place: Place) -> Any:
         """One expansion of a macro call; an error in the expander is shown at the call."""
+        if not macro.quiet:
+            self.session.spend(EXPANSION_WORK)
+            if place.trail is not None and place.trail.depth > DEEPEST_EXPANSION:
+                raise endless_expansion(macro.name, place)
         try:
             return macro.expand(form, Environment(self, scope))
         except SxError as fault_:
@@ -163,6 +172,10 @@ class Analyzer:
 
     # Variables.
 
+    def _expanded_symbol(self, name: Symbol, expansion: Any, scope: Scope, place: Place) -> Node:
+        with self.session.nesting.within(f"the symbol macro `{name.name}`"):
+            return self.analyze(expansion, scope, place)
+
     def _symbol(self, name: Symbol, scope: Scope, place: Place) -> Node:
         if name.keyword:
             return Const(place, name)
@@ -170,9 +183,9 @@ class Analyzer:
         if isinstance(found, LocalVar):
             return self.local(found, scope, place)
         if isinstance(found, SymbolMacro):
-            return self.analyze(found.expansion, scope, place)
+            return self._expanded_symbol(name, found.expansion, scope, place)
         if found is None and (stands_for := self.module.symbol_macro(name)) is not None:
-            return self.analyze(stands_for, scope, place)
+            return self._expanded_symbol(name, stands_for, scope, place)
         variable = self.global_variable(name, scope, place)
         if variable.kind == "constant" and variable.ref and isinstance(variable.ref[0], int | float | Symbol):
             return Const(place, variable.ref[0])

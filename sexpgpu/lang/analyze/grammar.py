@@ -30,6 +30,7 @@ class Special(NamedTuple):
     analyze: Analysis
 
 
+MOST_PARTS: Final = 500_000
 SPECIALS: Final[dict[Symbol, Special]] = {}
 
 
@@ -77,6 +78,8 @@ def items_of(form: Any, place: Place, shape: str) -> Items:
     while isinstance(cell, Cons):
         found.append((cell.car, place.of_element(cell)))
         cell = cell.cdr
+        if len(found) > MOST_PARTS:
+            raise fault(place, "E-LIMIT-003", f"a form has more than {MOST_PARTS:,} parts: is it a circular list?")
     if cell is not NIL:
         raise malformed(place, shape, f"expected a list, found {show(form)}")
     return found

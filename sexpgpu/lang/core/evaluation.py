@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from attrs import evolve
 
@@ -18,10 +18,14 @@ from sexpgpu.lang.readtime import substitute_read_eval
 
 library = Library("evaluation")
 
+EVAL_WORK: Final = 800
+"""Steps that compiling takes, of a form that has no parts."""
+
 
 @library.builtin("eval", "(form)", many=True)
 def eval_(form: Any) -> Any:
     """The form's value in the null lexical environment."""
+    active().spend(EVAL_WORK)
     try:
         return active().evaluate_form(form)
     except SxError as fault:

@@ -18,7 +18,7 @@ from sexpgpu.lang.library.access import (
     pair_test,
     predicate,
 )
-from sexpgpu.lang.library.check import FREE_WORK, LONGEST_LIST, SOME_WORK, spend, wrong_type
+from sexpgpu.lang.library.check import FREE_WORK, LONGEST_LIST, SOME_WORK, descend, spend, wrong_type
 from sexpgpu.lang.library.conses import rebuilt
 from sexpgpu.lang.library.equality import eql, hash_image
 from sexpgpu.lang.printer import brief
@@ -39,7 +39,7 @@ def _tail(name: str, test: Test, a: Any, key: Any, position: int = 2) -> Any:
         if test(cell.car if function is None else function(cell.car)):
             return cell
         if walked & SOME_WORK == SOME_WORK:
-            spend(8 * SOME_WORK)
+            spend(6 * SOME_WORK)
         cell = cell.cdr
     raise endless(name)
 
@@ -116,7 +116,7 @@ def getf(plist: Any, key: Any, default: Any = NIL) -> Any:
             return cell.cdr.car
         cell, walked = cell.cdr.cdr, walked + 1
         if walked & SOME_WORK == 0:
-            spend(8 * SOME_WORK)
+            spend(6 * SOME_WORK)
     if cell is NIL:
         return default
     raise wrong_type("getf", 1, plist, "a property list (:key value ...)")
@@ -256,11 +256,13 @@ def tree_equal(a: Any, b: Any, *, test: Any = NIL, test_not: Any = NIL) -> Any:
     def same(left: Any, right: Any) -> bool:
         walked = 0
         while isinstance(left, Cons) and isinstance(right, Cons):
+            if isinstance(left.car, Cons):
+                descend()
             if not same(left.car, right.car):
                 return False
             left, right, walked = left.cdr, right.cdr, walked + 1
             if walked & SOME_WORK == 0:
-                spend(8 * SOME_WORK)
+                spend(6 * SOME_WORK)
         return not isinstance(left, Cons) and not isinstance(right, Cons) and matches(left, right)
 
     return T if same(a, b) else NIL

@@ -9,7 +9,7 @@ from typing import Any
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Cons, T, boolean, lisp_list
 from sexpgpu.lang.library.access import endless, items_of_list
-from sexpgpu.lang.library.check import LONGEST_LIST, size, spend, spend_on_new, wrong_type
+from sexpgpu.lang.library.check import LONGEST_LIST, descend, size, spend, spend_on_new, wrong_type
 
 library = Library("conses")
 
@@ -321,6 +321,8 @@ def copy_alist(a: Any) -> Any:
 
 def rebuilt(tree: Any, change: Callable[[Any], tuple[bool, Any]]) -> Any:
     """A tree with every part that `change` claims replaced; the cdr spine is walked without recursion."""
+    if isinstance(tree, Cons):
+        descend()
     spine: list[Cons] = []
     while True:
         claimed, new = change(tree)
@@ -330,6 +332,7 @@ def rebuilt(tree: Any, change: Callable[[Any], tuple[bool, Any]]) -> Any:
         tree = tree.cdr
         if len(spine) > LONGEST_LIST:
             raise endless("substitution in a tree")
+    spend(8 * len(spine))
     result = new if claimed else tree
     for cell in reversed(spine):
         part = rebuilt(cell.car, change)
@@ -341,5 +344,7 @@ def rebuilt(tree: Any, change: Callable[[Any], tuple[bool, Any]]) -> Any:
 def copy_tree(a: Any) -> Any:
     if not isinstance(a, Cons):
         return a
+    descend()
     cells = _cells("copy-tree", a)
+    spend_on_new(len(cells))
     return lisp_list([copy_tree(cell.car) for cell in cells], cells[-1].cdr)

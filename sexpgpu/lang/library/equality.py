@@ -15,7 +15,7 @@ from typing import Any, Final
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, T, boolean
-from sexpgpu.lang.library.check import REALS, SOME_WORK, spend
+from sexpgpu.lang.library.check import REALS, SOME_WORK, descend, spend
 from sexpgpu.lang.structures import Structure
 
 library = Library("equality")
@@ -39,11 +39,13 @@ def equal(a: Any, b: Any) -> bool:
     while isinstance(a, Cons) and isinstance(b, Cons):
         if a is b:
             return True
+        if isinstance(a.car, Cons):
+            descend()
         if not equal(a.car, b.car):
             return False
         a, b, walked = a.cdr, b.cdr, walked + 1
         if walked & SOME_WORK == 0:
-            spend(8 * SOME_WORK)
+            spend(6 * SOME_WORK)
     if type(a) is str:
         return type(b) is str and a == b
     return eql(a, b)
@@ -53,20 +55,24 @@ def equalp(a: Any, b: Any) -> bool:
     """`equal` blind to letter case and to the types of numbers, and into arrays and hash tables."""
     walked = 0
     while isinstance(a, Cons) and isinstance(b, Cons):
+        if isinstance(a.car, Cons):
+            descend()
         if not equalp(a.car, b.car):
             return False
         a, b, walked = a.cdr, b.cdr, walked + 1
         if walked & SOME_WORK == 0:
-            spend(8 * SOME_WORK)
+            spend(6 * SOME_WORK)
     if type(a) in REALS:
         return type(b) in REALS and a == b
     if type(a) is Char:
         return type(b) is Char and folded(a.code) == folded(b.code)
     if isinstance(a, str | list | Array) and isinstance(b, str | list | Array):
+        spend(2 * (len(a.items) if isinstance(a, Array) else len(a)))
         return _equalp_arrays(a, b)
     if isinstance(a, HashTable) and isinstance(b, HashTable):
         return _equalp_tables(a, b)
     if isinstance(a, Structure) and isinstance(b, Structure):
+        descend()
         return a.type is b.type and all(map(equalp, a.values, b.values))
     return a is b
 
@@ -152,12 +158,13 @@ def equal_image(key: Any) -> Any:
         return key
     if not isinstance(key, Cons):
         return eql_image(key)
+    descend()
     parts: list[Any] = [Cons]
     while isinstance(key, Cons):
         parts.append(equal_image(key.car))
         key = key.cdr
         if len(parts) & SOME_WORK == 0:
-            spend(8 * SOME_WORK)
+            spend(6 * SOME_WORK)
     parts.append(equal_image(key))
     return tuple(parts)
 
@@ -170,17 +177,20 @@ def equalp_image(key: Any) -> Any:
         return (Char, folded(key.code))
     if isinstance(key, str | list | Array):
         dims, items = _shape(key)
+        descend()
+        spend(4 * len(items))
         return (Array, dims, *map(equalp_image, items))
     if isinstance(key, Structure):
         return (Structure, key.type, *map(equalp_image, key.values))
     if not isinstance(key, Cons):
         return key
+    descend()
     parts: list[Any] = [Cons]
     while isinstance(key, Cons):
         parts.append(equalp_image(key.car))
         key = key.cdr
         if len(parts) & SOME_WORK == 0:
-            spend(8 * SOME_WORK)
+            spend(6 * SOME_WORK)
     parts.append(equalp_image(key))
     return tuple(parts)
 
