@@ -97,29 +97,33 @@ def frames_at(traceback: TracebackType | None, span: Span) -> tuple[FrameType, F
     return found
 
 
-def _steps(traceback: TracebackType | None) -> list[_Step]:
-    found: list[_Step] = []
+def _steps(traceback: TracebackType | None, around: FrameType | None = None) -> list[_Step]:
+    """The `.sx` frames of a traceback, outermost first, behind those of `around` and the frames that called it."""
+    frames: list[tuple[FrameType, int]] = []
+    while around is not None:
+        frames.append((around, around.f_lasti))
+        around = around.f_back
+    frames.reverse()
     while traceback is not None:
-        frame = traceback.tb_frame
+        frames.append((traceback.tb_frame, traceback.tb_lasti))
+        traceback = traceback.tb_next
+    found: list[_Step] = []
+    for frame, instruction in frames:
         module = frame.f_globals.get(MARK)
         code = frame.f_code
         if module is not None and not module.internal and code.co_filename != "<deferred>":
             if found and code.co_filename == EVALUATED:  # a text of no file: what evaluates it is shown
-                traceback = traceback.tb_next
                 continue
             if found and code.co_name.startswith("turn."):  # a turn of a loop: part of the function around it
-                found[-1].span = _span(code, traceback.tb_lasti)
-                traceback = traceback.tb_next
+                found[-1].span = _span(code, instruction)
                 continue
-            span = _span(code, traceback.tb_lasti)
+            span = _span(code, instruction)
             info = info_of(code.co_name)
             if found and info is not None and info.span == span and "<locals>" in code.co_qualname:
-                traceback = traceback.tb_next  # a local function that a macro wrote: its forms have no place
-                continue
+                continue  # a local function that a macro wrote: no form in it has a place of its own
             name = code.co_name.partition("#")[0]
             definition = code.co_qualname.partition("#")[0]
             found.append(_Step(name, definition, span, module))
-        traceback = traceback.tb_next
     return found
 
 
@@ -216,12 +220,15 @@ def _refused(fault: Exception) -> SxError | None:
     return error("E-TYPE-001", f"`{written(name).replace('_', '-').strip('-')}` cannot take {' '.join(args)}")
 
 
-def located(fault: SxError) -> SxError:
-    """The error with its place, its expansion trail and the calls that led to it, from its own traceback."""
+def located(fault: SxError, around: FrameType | None = None) -> SxError:
+    """The error with its place, its expansion trail and the calls that led to it.
+
+    They are in its own traceback and, where that ends at a guard, in the frames from `around` outwards.
+    """
     if isinstance(fault, Poisoned):
         return fault
     diagnostic = fault.diagnostic
-    steps = _steps(fault.__traceback__)
+    steps = _steps(fault.__traceback__, around)
     if isinstance(fault, CallFault) and len(steps) > 1 and diagnostic.span is None:
         steps.pop()
     if steps and diagnostic.span is None:

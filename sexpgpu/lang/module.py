@@ -78,6 +78,7 @@ class Module:
         self.setf_expanders: dict[Symbol, Callable[[Any], Any]] = {}
         self.imported: dict[Symbol, tuple[str, Span | None]] = {}
         self.upcoming: dict[Symbol, Upcoming] = {}
+        self.heads: dict[Symbol, str] = {}  # the defining form of each name, as the file's text shows them
         self.provided: list[Symbol] = []
         self.poisoned: dict[Symbol, Diagnostic] = {}
         self.undefined_calls: list[tuple[FunctionCell, Any]] = []

@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, Final
 
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import Diagnostic, SxError, error
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import keyword_arguments, python_name, show
-from sexpgpu.lang.conditions import CallFault, Condition
+from sexpgpu.lang.conditions import CallFault, Condition, Poisoned
 from sexpgpu.lang.core.handlers import is_condition
 from sexpgpu.lang.core.signalling import assertion_failed, check_type, define_condition, no_case, no_type
 from sexpgpu.lang.faults import condition_from, locate_condition
 from sexpgpu.lang.foreign import Foreign, truth
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, all_values, lisp_list, one
 from sexpgpu.lang.functions import FunctionInfo
+from sexpgpu.lang.recovery import recoverable, spoilt
 from sexpgpu.lang.library.check import wrong_form
 from sexpgpu.lang.library.equality import eql
 
@@ -48,6 +49,11 @@ class Thrown(BaseException):
         super().__init__()
         self.catcher = catcher
         self.value = value
+
+
+def refuse(diagnostic: Diagnostic) -> Any:
+    """Reach a form that analysis refused, which is reported already."""
+    raise Poisoned(diagnostic)
 
 
 def leave(token: Token, value: Any, name: str) -> None:
@@ -246,7 +252,7 @@ def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
 
 
 _OPERATIONS: Final = (
-    Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys,
+    refuse, recoverable, spoilt, Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys,
     elements, counts, count_reached, case_key, define_function, define_variable, declare_variable, variable_bound,
     progv, enter_handlers, leave_handlers, handler_for, handler_bind, assertion_failed, check_type, define_condition,
     no_case, no_type, as_function, truth, one, all_values, lisp_list,

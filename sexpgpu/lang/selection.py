@@ -334,9 +334,10 @@ def define_variant(session: Session, module: Module, form: Cons, place: Place) -
 
 
 def report_unread(session: Session) -> None:
-    """W-KNOB-001 for each knob that no code refers to."""
+    """W-KNOB-001 for each knob that no code refers to, not even misspelt."""
+    meant = {d.help for d in session.diagnostics.errors}
     for variable, place in session.selected.variables:
-        if id(variable) not in session.used:
+        if id(variable) not in session.used and f"did you mean `{variable.name.name}`?" not in meant:
             session.diagnostics.report(
                 warning("W-KNOB-001", f"nothing reads the knob `{variable.name.name}`", place.span)
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from attrs import evolve
@@ -28,6 +29,8 @@ from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, Var
 from sexpgpu.lang.modules import Modules
 from sexpgpu.lang.observe import Observer
 from sexpgpu.lang.place import EVALUATED, Place, trail_notes
+from sexpgpu.lang.poison import poison_met
+from sexpgpu.lang.recovery import Recovery
 from sexpgpu.lang.selection import Declared, Selected, Selection
 from sexpgpu.lang.streams import TextOutput
 from sexpgpu.lang.toplevel import FormResult
@@ -58,6 +61,7 @@ class Session:
         self.deferred: dict[int, Deferred] = {}
         self.observer: Observer | None = None
         self.mender: Callable[[Session, SxError], SxError] | None = None  # looks for a fix of a located error
+        self.recovery = Recovery()
         self._number = 0
         self._unread: set[int] = set()
         self._steps = Steps(self.limits.steps)
@@ -152,13 +156,17 @@ class Session:
                 known = self.explained(raw)
                 raise known from (raw if known is not raw else raw.__cause__)
 
-    def explained(self, raw: Exception) -> SxError:
-        """The located, coded error that an exception amounts to; a fault of ours is raised again."""
-        known = converted(raw, self.parameters_of)
+    def explained(self, raw: Exception, around: FrameType | None = None) -> SxError:
+        """The located, coded error that an exception amounts to; a fault of ours is raised again.
+
+        `around` is the frame outside those of its traceback, where more of the calls are to be seen.
+        """
+        met = poison_met(raw.__traceback__)
+        known = Poisoned(met.diagnostic) if met is not None else converted(raw, self.parameters_of)
         if known is None:
             raise raw
         known.__traceback__ = raw.__traceback__
-        found = self._pinpointed(located(known))
+        found = self._pinpointed(located(known, around))
         return found if self.mender is None else self.mender(self, found)
 
     def _pinpointed(self, fault: SxError) -> SxError:

@@ -95,7 +95,8 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
             known = session.explained(raw)
             session.handlers.clear()
             session.catchers.clear()
-            session.diagnostics.report(known.diagnostic)
+            for diagnostic in (known.diagnostic, *known.others):
+                session.diagnostics.report(diagnostic)
             _poison(session, module, form.datum, known.diagnostic)
             continue
         made = _result(module, form.datum, name, value, place)
@@ -107,7 +108,7 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
         return results
     if not (module.internal or module.standard):  # a test analyses the standard modules whole
         _check_uncalled(session, module)
-    if selection is not None:
+    if selection is not None and module.torn is None:
         report_unread(session)
     module.upcoming.clear()
     return results
@@ -217,6 +218,10 @@ def evaluate_form(session: Session, module: Module, form: Any, place: Place) -> 
     made = FunctionIR(info, None)
     scope.function = made
     made.body = analyzer.analyze(form, scope, place)
+    if analyzer.faults:
+        first, *others = analyzer.faults
+        first.others = tuple(found.diagnostic for found in others)
+        raise first
     return compile_function(module, made, place.source.file, place)()
 
 
@@ -265,6 +270,7 @@ def _prescan(session: Session, module: Module, forms: list[ReadForm]) -> None:
         head = form.datum.car
         span = form.source.span(form.start, form.end)
         module.upcoming.setdefault(name, Upcoming(head.name, span))
+        module.heads.setdefault(name, head.name)
         if head is DEFUN and module.base is not None and module.base.function(name) is not None:
             session.declare_function(module, name, Place(form.source, form.start, form.end))
 
@@ -296,11 +302,8 @@ def _check_uncalled(session: Session, module: Module) -> None:
     """Analyse the functions that nothing has called, and report names that nothing has defined."""
     for deferred in list(session.deferred.values()):
         if deferred.module is module:
-            try:
+            with suppress(Poisoned):
                 deferred.analyze()
-            except SxError as wrong:
-                if not isinstance(wrong, Poisoned):
-                    session.diagnostics.report(wrong.diagnostic)
     session.deferred = {k: d for k, d in session.deferred.items() if d.module is not module}
     for cell, (scope, place) in module.undefined_calls:
         _report_undefined(session, module, cell, scope, place)

@@ -14,6 +14,7 @@ from sexpgpu.data.source import Source
 from sexpgpu.diag import Note, Span, error
 from sexpgpu.experiment import RunConfig
 from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import TensorType
 
 
@@ -65,7 +66,7 @@ class EvaluationValue:
     """A `defeval`, as declared."""
 
     name: str
-    loader: LoaderValue
+    loader: LoaderValue | Poison
     every: Any = None
     at: tuple[int, ...] = ()
     batches: int | None = None

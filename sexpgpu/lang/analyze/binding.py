@@ -1,14 +1,18 @@
-"""let, let*, setq, function, flet, labels, macrolet, symbol-macrolet, locally, progv."""
+"""let, let*, destructuring-bind, setq, function, flet, labels, macrolet, symbol-macrolet, locally, progv."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sexpgpu.diag import warning
+from sexpgpu.diag import SxError, warning
+from sexpgpu.lang.analyze.destructure import destructure, name_places
 from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed, name_of, special
-from sexpgpu.lang.analyze.lambdas import analyze_lambda, split_body
+from sexpgpu.lang.analyze.lambdalist import parse_lambda_list
+from sexpgpu.lang.analyze.lambdas import analyze_lambda, refused_lambda, split_body
 from sexpgpu.lang.analyze.macros import local_macro
+from sexpgpu.lang.analyze.reach import is_written, warn_uncalled, warn_unread
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.core.destructuring import Pattern
 from sexpgpu.lang.forms import NIL, Cons, Symbol, setf_name, symbol
 from sexpgpu.lang.ir import (
     Const,
@@ -34,29 +38,30 @@ LAMBDA: Final = symbol("lambda")
 LET: Final = "(let ((name value)...) form...)"
 
 
-class _Binding:
+class Binding:
     """One `(name value)` of a let."""
 
-    __slots__ = ("name", "place", "value")
+    __slots__ = ("name", "name_place", "place", "value")
 
-    def __init__(self, name: Symbol, value: tuple[Any, Place], place: Place) -> None:
+    def __init__(self, name: Symbol, name_place: Place, value: tuple[Any, Place], place: Place) -> None:
         self.name = name
+        self.name_place = name_place
         self.value = value
         self.place = place
 
 
-def _bindings(an: Analyzer, item: tuple[Any, Place], word: str) -> list[_Binding]:
+def _bindings(an: Analyzer, item: tuple[Any, Place], word: str) -> list[Binding]:
     shape = LET.replace("let", word, 1)
     form, place = item
     found = []
     for binding, where in items_of(form, place, shape):
         if isinstance(binding, Symbol) and binding is not NIL:
-            name, value = binding, (NIL, where)
+            name, name_place, value = binding, where, (NIL, where)
         elif isinstance(binding, Cons):
             parts = items_of(binding, where, "(name value)")
             if not 1 <= len(parts) <= 2:
                 raise malformed(where, shape, f"a binding is (name value), found {show(binding)}")
-            name = name_of(parts[0], shape)
+            name, name_place = name_of(parts[0], shape), parts[0][1]
             value = parts[1] if len(parts) == 2 else (NIL, where)
         else:
             help = None
@@ -64,7 +69,7 @@ def _bindings(an: Analyzer, item: tuple[Any, Place], word: str) -> list[_Binding
                 help = f"write ({word} (({show(form.car)} {show(binding)})) ...)"
             raise malformed(where, shape, f"a binding is (name value), found {show(binding)}", help)
         an.forbid_constant(name, where, "bound")
-        found.append(_Binding(name, value, where))
+        found.append(Binding(name, name_place, value, where))
     return found
 
 
@@ -98,7 +103,8 @@ def let(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     lexical: list[tuple[LocalVar, Node]] = []
     dynamic = []
     seen: set[Symbol] = set()
-    values = [an.analyze(b.value[0], scope, b.value[1]) for b in bindings]
+    values = [an.guarded(*b.value, scope) for b in bindings]
+    named: list[tuple[LocalVar, Place]] = []
     for binding, value in zip(bindings, values, strict=True):
         name = binding.name
         if name in seen:
@@ -111,9 +117,12 @@ def let(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
             inner.variables[name] = SPECIAL
         else:
             inner.variables[name] = var
+            named.append((var, binding.name_place))
     for name in parts.specials:
         inner.variables.setdefault(name, SPECIAL)
     body = an.sequence(parts.forms, inner, place)
+    if is_written(items[0][0], place):
+        warn_unread(an, named, parts.ignored)
     if dynamic:
         body = DynamicLet(place, dynamic, body)
     return Let(place, lexical, body) if lexical else body
@@ -123,11 +132,19 @@ def let(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
 def let_star(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     bindings = _bindings(an, items[0], "let*")
     _shape_slip(an, items[0], "let*", scope)
-    parts = split_body(an, items[1:])
+    return bind_in_turn(an, bindings, items[1:], scope, place, told=is_written(items[0][0], place))
+
+
+def bind_in_turn(
+    an: Analyzer, bindings: list[Binding], items: Items, scope: Scope, place: Place, *, told: bool
+) -> Node:
+    """A let* of bindings; `told` says whether those that nothing reads are worth a warning."""
+    parts = split_body(an, items)
     inner = scope
     steps: list[tuple[LocalVar, Node] | tuple[Any, str, Node]] = []
+    named: list[tuple[LocalVar, Place]] = []
     for binding in bindings:
-        value = an.analyze(binding.value[0], inner, binding.value[1])
+        value = an.guarded(*binding.value, inner)
         inner = inner.inner()
         name = binding.name
         if name in parts.specials or an.is_special(name):
@@ -137,11 +154,14 @@ def let_star(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
             var = an.variable(name, scope.function, binding.place)
             steps.append((var, value))
             inner.variables[name] = var
+            named.append((var, binding.name_place))
     if parts.specials:
         inner = inner.inner()
         bound = {b.name for b in bindings}
         inner.variables.update((name, SPECIAL) for name in parts.specials - bound)
     body = an.sequence(parts.forms, inner, place)
+    if told:
+        warn_unread(an, named, parts.ignored)
     for step in reversed(steps):
         if len(step) == 3:
             body = DynamicLet(place, [step], body)
@@ -162,6 +182,17 @@ def dynamic_binding(an: Analyzer, name: Symbol, value: Node, scope: Scope, place
             warning("W-NAME-002", f"`{show(name)}` is a special variable: this binding is dynamic", place.span)
         )
     return variable.ref, an.module.key_of(variable.ref, f"v:{name.name}"), value
+
+
+@special("(destructuring-bind lambda-list expression form...)", 2)
+def destructuring_bind(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
+    (pattern, where), (source, source_place), *body = items
+    sections = parse_lambda_list(pattern, where, destructuring=True)
+    held, names = Symbol("list"), name_places(pattern, where)
+    bindings = [Binding(held, where, (source, source_place), where)]
+    for name, value in destructure(sections, held, Pattern("destructuring-bind", sections.text), where):
+        bindings.append(Binding(name, names.get(name, where), (value, place.of_form(value)), names.get(name, where)))
+    return bind_in_turn(an, bindings, body, scope, place, told=is_written(pattern, place))
 
 
 @special("(progv names values form...)", 2)
@@ -273,11 +304,18 @@ def _local_functions(an: Analyzer, items: Items, scope: Scope, place: Place, rec
     for name, var, parts, where in definitions:
         block = parts[0][0].cdr.car if isinstance(parts[0][0], Cons) else name
         outer = inner if recursive else scope
-        functions.append((var, analyze_lambda(an, name.name, parts[1], parts[2:], outer, where, block)))
+        try:
+            made = analyze_lambda(an, name.name, parts[1], parts[2:], outer, where, block)
+        except SxError as fault_:
+            made = refused_lambda(an, name.name, fault_, parts, outer, where)
+        functions.append((var, made))
     body = split_body(an, items[1:])
     inside = inner.inner()
     inside.variables.update((n, SPECIAL) for n in body.specials)
-    return LocalFunctions(place, functions, an.sequence(body.forms, inside, place))
+    node = an.sequence(body.forms, inside, place)
+    if is_written(items[0][0], place):
+        warn_uncalled(an, [(var, parts[0][1]) for _, var, parts, _ in definitions])
+    return LocalFunctions(place, functions, node)
 
 
 @special("(macrolet ((name lambda-list form...)...) form...)", 1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sexpgpu.diag import nearest
 from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed, name_of, special
 from sexpgpu.lang.analyze.lambdas import in_block
+from sexpgpu.lang.analyze.reach import is_written, warn_behind, warn_unreached
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
 from sexpgpu.lang.ir import (
@@ -91,6 +92,8 @@ def cond(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
         parts = items_of(form, where, shape)
         test = an.analyze(parts[0][0], scope, parts[0][1])
         clauses.append((test, an.sequence(parts[1:], scope, where) if len(parts) > 1 else None, where))
+        if isinstance(test, Const) and test.value is not NIL and is_written(form, place):
+            warn_behind(an, parts[0][0], items[len(clauses) :])
     for test, body, where in reversed(clauses):
         if body is not None:
             result = If(where, test, body, result)
@@ -174,6 +177,8 @@ def tag_body(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     inner = scope.inner()
     inner.tags.update((tag, (node, index)) for tag, index in tags.items())
     node.segments = [an.each(segment, inner) for segment in segments]
+    for nodes, segment in zip(node.segments, segments, strict=True):
+        warn_unreached(an, nodes, segment)
     return node
 
 

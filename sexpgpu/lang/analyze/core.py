@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 from sexpgpu.diag import Note, SxError
 from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed
 from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
+from sexpgpu.lang.analyze.mentions import note_mentions
+from sexpgpu.lang.analyze.reach import warn_unreached
 from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
 from sexpgpu.lang.builtin import Builtin, python_name, show, unknown_keyword, wrong_count
+from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
 from sexpgpu.lang.ir import (
     Call,
@@ -16,9 +19,12 @@ from sexpgpu.lang.ir import (
     Const,
     FunctionIR,
     GlobalRef,
+    Guard,
+    Lambda,
     LocalRef,
     LocalVar,
     Node,
+    Operation,
     Seq,
     SetGlobal,
     SetLocal,
@@ -33,6 +39,8 @@ if TYPE_CHECKING:
 LAMBDA = symbol("lambda")
 DECLARE = symbol("declare")
 DEEPEST_EXPANSION = 500
+CERTAIN = (Const, LocalRef, Lambda)
+"""Nodes that cannot fail."""
 
 
 def endless_expansion(macro: Symbol, place: Place) -> SxError:
@@ -56,6 +64,9 @@ class Analyzer:
     def __init__(self, session: Session, module: Module, waits: bool = False) -> None:
         self.session = session
         self.module = module
+        self.faults: list[SxError] = []  # of the forms refused so far, each once
+        self.assigned: list[LocalVar] = []  # by the forms analysed so far, in order
+        self.handling = 0  # how many forms that handle errors stand around what is analysed now
         self._count = 0
         self._waits = waits  # the code may run later or never, so what it calls is looked at when the file ends
 
@@ -71,7 +82,23 @@ class Analyzer:
     # Forms.
 
     def analyze(self, form: Any, scope: Scope, place: Place) -> Node:
-        """The node of a form that stands at `place`."""
+        """The node of a form that stands at `place`; one that raises, where the form is refused (`refused`)."""
+        try:
+            return self._analyzed(form, scope, place)
+        except SxError as fault_:
+            return self.refused(fault_, form, scope, place)
+
+    def refused(self, fault: SxError, form: Any, scope: Scope, place: Place) -> Node:
+        """The node of a form with a fault: analysis goes on after it, and code that reaches it fails silently.
+
+        What the form mentions counts as used, so that its fault is the only one told.
+        """
+        note_mentions(self.session, self.module, form, scope)
+        if not isinstance(fault, Poisoned):
+            self.faults.append(fault)
+        return Operation(place, "refuse", [Const(place, fault.diagnostic)])
+
+    def _analyzed(self, form: Any, scope: Scope, place: Place) -> Node:
         expansions = 0
         while True:
             if isinstance(form, Symbol):
@@ -111,8 +138,20 @@ class Analyzer:
         """Several forms, of which the last gives the value; nil when there is none."""
         if not items:
             return Const(place, NIL)
-        nodes = self.each(items, scope)
+        *before, (form, where) = items
+        nodes = [self.guarded(*item, scope) for item in before]
+        nodes.append(self.analyze(form, scope, where))
+        warn_unreached(self, nodes, items)
         return nodes[0] if len(nodes) == 1 else Seq(place, nodes)
+
+    def guarded(self, form: Any, place: Place, scope: Scope) -> Node:
+        """The node of a form after whose failure a trace can go on."""
+        known = len(self.assigned)
+        node = self.analyze(form, scope, place)
+        if self.module.internal or self.module.standard or isinstance(node, CERTAIN):
+            return node
+        outer = [var for var in dict.fromkeys(self.assigned[known:]) if scope.variable(var.symbol) is var]
+        return Guard(place, node, outer)
 
     def check_count(self, form: Cons, items: Items, least: int, most: int | None, shape: str, place: Place) -> None:
         if len(items) < least or (most is not None and len(items) > most):
@@ -126,7 +165,8 @@ class Analyzer:
     def expand(self, macro: Macro, form: Cons, scope: Scope, place: Place) -> Any:
         """One expansion of a macro call; an error in the expander is shown at the call."""
         try:
-            return macro.expand(form, Environment(self, scope))
+            with self.session.recovery.suspended():
+                return macro.expand(form, Environment(self, scope))
         except SxError as fault_:
             raise self.session.explain_expansion(fault_, macro, place) from fault_
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as raw:
@@ -182,6 +222,7 @@ class Analyzer:
         """A reference to a lexical variable, noted as captured when it crosses a lambda."""
         if var.owner is not scope.function:
             var.captured = True
+        var.read = True
         return LocalRef(place, var)
 
     def global_variable(self, name: Symbol, scope: Scope, place: Place) -> GlobalVariable:
@@ -201,7 +242,9 @@ class Analyzer:
         found = scope.variable(name)
         if isinstance(found, LocalVar):
             found.assigned = True
-            self.local(found, scope, place)
+            if found.owner is not scope.function:
+                found.captured = True
+            self.assigned.append(found)
             return SetLocal(place, found, value)
         self.forbid_constant(name, place, "assigned")
         variable = self.global_variable(name, scope, place)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sexpgpu.lang.analyze.grammar import Items, special
 from sexpgpu.lang.analyze.lambdalist import LambdaList, parse_lambda_list
 from sexpgpu.lang.core.destructuring import CHECK_KEYS, END, GIVEN, KEY_VALUE, NEED, REST_OF, Pattern
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
-from sexpgpu.lang.ir import Node
 from sexpgpu.lang.place import Place
-from sexpgpu.lang.scope import Scope
-
-if TYPE_CHECKING:
-    from sexpgpu.lang.analyze.core import Analyzer
 
 QUOTE: Final = symbol("quote")
 IF: Final = symbol("if")
@@ -88,11 +82,15 @@ def let_star(bindings: Bindings, body: Any) -> Any:
     return Cons(LET_STAR, Cons(lisp_list([call(name, value) for name, value in bindings]), body))
 
 
-@special("(destructuring-bind lambda-list expression form...)", 2)
-def destructuring_bind(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
-    (pattern, where), (source, _), *body = items
-    sections = parse_lambda_list(pattern, where, destructuring=True)
-    name = Symbol("list")
-    bindings = destructure(sections, name, Pattern("destructuring-bind", sections.text), where)
-    form = let_star([(name, source), *bindings], lisp_list([form for form, _ in body]))
-    return an.analyze(form, scope, place)
+def name_places(pattern: Any, place: Place) -> dict[Symbol, Place]:
+    """Where the text has each name of a pattern."""
+    found: dict[Symbol, Place] = {}
+    cell = pattern
+    while isinstance(cell, Cons):
+        where = place.of_element(cell)
+        if isinstance(cell.car, Symbol):
+            found.setdefault(cell.car, where)
+        else:
+            found |= name_places(cell.car, where)
+        cell = cell.cdr
+    return found

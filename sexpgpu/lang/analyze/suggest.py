@@ -27,6 +27,7 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
     local = scope.variable_names()
     near = nearest(name.name, local)
     if near is not None:
+        local[near].read = True  # under a wrong name
         span = local[near].place.span
         help = f"`{near}` is bound at {span.line}:{span.col}"
     elif module.function(name) is not None or scope.local_function(name) is not None:
