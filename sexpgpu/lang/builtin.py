@@ -31,6 +31,8 @@ from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.summaries import SUMMARIES
 
+ELSEWHERE = {"dim": "axis", "dims": "axis", "axes": "axis", "keepdim": "keepdims"}
+"""Keywords that array libraries have for those here."""
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 Expander = Callable[..., Any]
@@ -206,7 +208,8 @@ def keyword_arguments(name: str, parameters: Parameters, pairs: tuple[Any, ...])
 
 def unknown_keyword(name: str, key: str, keys: tuple[str, ...]) -> SxError:
     """The error of a keyword that the function does not have."""
-    near = nearest(key, keys)
+    elsewhere = ELSEWHERE.get(key)
+    near = elsewhere if elsewhere in keys else nearest(key, keys)
     has = "it has " + " ".join(f":{k}" for k in keys) if keys else "it has no keywords"
     help = f"did you mean :{near}?" if near else None
     culprit = Culprit(word=f":{key}", instead=f":{near}" if near else None)

@@ -118,13 +118,16 @@ class Scene:
 
     def tried(self, work: Callable[[], Any]) -> Any:
         """The value of `work()`, None where it fails: what it reports and raises is about a guess, not the file."""
-        outer, self.session.diagnostics = self.session.diagnostics, Diagnostics()
+        session = self.session
+        diagnostics, session.diagnostics = session.diagnostics, Diagnostics()
+        mender, session.mender = session.mender, None
         try:
-            return one(work())
+            with session.recovery.suspended():
+                return one(work())
         except Exception:  # whatever is wrong with a guess, it is no mending
             return None
         finally:
-            self.session.diagnostics = outer
+            session.diagnostics, session.mender = diagnostics, mender
 
     def edits(self, changes: Mapping[int, Change]) -> tuple[Edit, ...]:
         """The edits of a call's arguments."""
