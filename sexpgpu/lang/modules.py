@@ -139,8 +139,11 @@ class Modules:
         self.loaded.clear()
 
     def _adopt(self, path: str) -> Module | None:
-        """The prepared module; None when there is none, or when it or what it requires now reads differently."""
+        """The prepared module; None when there is none, or it or one that it requires reads otherwise or is observed."""
         ready = self._ready.get(path)
+        observer = self._session.observer
+        if observer is not None and path in observer.files:
+            return None  # what was compiled without an observer tells it nothing
         if ready is None or not all(self._adopts(inner) for inner in ready.requires):
             return None
         try:
