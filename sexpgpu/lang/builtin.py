@@ -189,18 +189,23 @@ def keyword_arguments(name: str, parameters: Parameters, pairs: tuple[Any, ...])
     keys = parameters.keys or ()
     found: dict[str, Any] = {}
     unknown = None
-    allowed = parameters.other_keys
+    misplaced = False  # a symbol that is no keyword, which only `:allow-other-keys t` lets pass
+    allowed: bool | None = True if parameters.other_keys else None
     if len(pairs) % 2:
         raise odd_keywords(name, parameters, pairs)
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-        if not isinstance(key, Symbol) or not key.keyword:
+        if not isinstance(key, Symbol):
             raise odd_keywords(name, parameters, pairs)
-        if key.name in keys:
+        if not key.keyword:
+            misplaced = True
+        elif key.name in keys:
             found.setdefault(python_name(key.name), value)
         elif key.name == "allow-other-keys":
-            allowed = allowed or getattr(value, "name", "") != "nil"
+            allowed = getattr(value, "name", "") != "nil" if allowed is None else allowed
         elif unknown is None:
             unknown = key.name
+    if misplaced and not allowed:
+        raise odd_keywords(name, parameters, pairs)
     if unknown is not None and not allowed:
         raise unknown_keyword(name, unknown, keys)
     return found

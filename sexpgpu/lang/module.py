@@ -10,7 +10,8 @@ from sexpgpu.lang.builtin import Builtin
 from sexpgpu.lang.forms import Symbol, symbol
 from sexpgpu.lang.place import Place, Trail
 
-VariableKind = Literal["lexical", "special", "constant"]
+VariableKind = Literal["lexical", "special", "dynamic", "constant"]
+"""A `dynamic` one is named by `set` or a local `special` declaration: bindings of the name stay lexical elsewhere."""
 
 
 class FunctionCell:

@@ -266,10 +266,10 @@ class Session:
         return cell.builtin.parameters if cell is not None and cell.builtin is not None else None
 
     def special(self, name: Symbol) -> GlobalVariable:
-        """The special variable of a name, made where there is none."""
+        """The variable that `symbol-value` of a name means, made where there is none; that proclaims nothing."""
         variable = self.module.variable(name)
         if variable is None:
-            variable = self.module.variables[name] = GlobalVariable(name, "special")
+            variable = self.module.variables[name] = GlobalVariable(name, "dynamic")
         return variable
 
     def macroexpand(self, form: Any, environment: Any, once: bool) -> tuple[Any, bool]:

@@ -12,7 +12,7 @@ from sexpgpu.lang.analyze.reach import warn_unreached
 from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
 from sexpgpu.lang.builtin import Builtin, python_name, show, unknown_keyword, wrong_count
 from sexpgpu.lang.conditions import Poisoned
-from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
+from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, one, symbol
 from sexpgpu.lang.ir import (
     Call,
     CallBuiltin,
@@ -166,7 +166,7 @@ class Analyzer:
         """One expansion of a macro call; an error in the expander is shown at the call."""
         try:
             with self.session.recovery.suspended():
-                return macro.expand(form, Environment(self, scope))
+                return one(macro.expand(form, Environment(self, scope)))
         except SxError as fault_:
             raise self.session.explain_expansion(fault_, macro, place) from fault_
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as raw:
@@ -234,7 +234,7 @@ class Analyzer:
         if name in self.module.upcoming or name in self.module.poisoned:
             return self.module.variables.setdefault(name, GlobalVariable(name))
         if scope.variable(name) is SPECIAL:
-            return self.module.variables.setdefault(name, GlobalVariable(name, "special"))
+            return self.module.variables.setdefault(name, GlobalVariable(name, "dynamic"))
         raise unknown_variable(self.module, name, scope, place)
 
     def assign(self, name: Symbol, value: Node, scope: Scope, place: Place) -> Node:
@@ -329,7 +329,7 @@ class Analyzer:
             return CallBuiltin(place, builtin, args[:positional], keywords)
         if plain and parameters.rest is None and not parameters.other_keys:
             for name, node in zip(names, pairs[::2], strict=True):
-                if name.keyword and name.name not in parameters.keys and symbol("allow-other-keys") not in names:
+                if name.keyword and name.name not in parameters.keys and keyword("allow-other-keys") not in names:
                     wrong = unknown_keyword(builtin.name, name.name, parameters.keys).diagnostic
                     raise fault(node.place, wrong.code, wrong.message, wrong.help, culprit=wrong.culprit)
         return Call(place, Const(place, builtin.call), args)

@@ -66,8 +66,9 @@ def _step(rest: Any, bindings: Bindings) -> Symbol:
 
 
 def _bind(target: Any, value: Any, bindings: Bindings, pattern: Pattern, place: Place) -> None:
-    if target is NIL:
-        bindings.append((Symbol("ignored"), value))
+    if target is NIL:  # the empty lambda list, which only the empty list matches
+        inside = call(QUOTE, Pattern(pattern.name, "()"))
+        bindings.append((Symbol("end"), call(END, value, inside, value)))
     elif isinstance(target, Symbol):
         bindings.append((target, value))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed, name_of, special
+from sexpgpu.lang.analyze.lambdalist import parse_lambda_list
 from sexpgpu.lang.analyze.lambdas import analyze_lambda
 from sexpgpu.lang.analyze.macros import compile_time_scope, macro_function
 from sexpgpu.lang.builtin import show
@@ -21,7 +22,7 @@ _S: Final = {
     name: symbol(name)
     for name in (
         "setq", "let", "let*", "values", "the", "getf", "progn", "prog1", "car", "cdr", "cons", "adjoin", "+", "-",
-        "multiple-value-bind", "quote",
+        "multiple-value-bind", "quote", "list*",
     )
 }  # fmt: skip
 
@@ -327,9 +328,13 @@ def define_setf_expander(an: Analyzer, items: Items, scope: Scope, place: Place)
 def define_modify_macro(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     name = name_of(items[0], "(define-modify-macro name lambda-list function [doc])")
     function = items[2][0]
+    given = form(_S["list*"], *_passed_on(items[1]))
+    made = analyze_lambda(an, name.name, items[1], [(given, place)], compile_time_scope(scope), place)
+    arguments = an.session.compile_function(an.module, made, place)
 
     def expand(call: Cons, environment: Any) -> Any:
         target, *args = _items(call.cdr)
+        args = _items(arguments(*args))
         part = access(an, target, environment.scope, place)
         held = [(Symbol("arg"), arg) for arg in args]
         changed = form(function, part.reader, *[name for name, _ in held])
@@ -337,3 +342,10 @@ def define_modify_macro(an: Analyzer, items: Items, scope: Scope, place: Place) 
 
     an.session.define_macro(an.module, name, expand, show(items[1][0]), place)
     return Const(place, name)
+
+
+def _passed_on(parameters: tuple[Any, Place]) -> list[Any]:
+    """The variables of a lambda list as the arguments of `list*`."""
+    sections = parse_lambda_list(*parameters)
+    names = [part.pattern for part in (*sections.required, *sections.optional)]
+    return [*names, NIL if sections.rest is None else sections.rest.pattern]

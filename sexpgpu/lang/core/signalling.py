@@ -7,9 +7,10 @@ from typing import Any
 from sexpgpu.diag import SxError, error, warning
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, initialised
+from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, TypeFault, initialised
 from sexpgpu.lang.core.handlers import is_condition
 from sexpgpu.lang.faults import condition_from, current_span
+from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
 from sexpgpu.lang.library.typespec import is_type
 from sexpgpu.lang.printer import print_text
@@ -23,7 +24,7 @@ def condition_object(datum: Any, arguments: tuple[Any, ...], default: str) -> Co
     session = active()
     if isinstance(datum, Condition):
         return datum
-    if isinstance(datum, str):
+    if isinstance(datum, str) or (callable(datum) and not isinstance(datum, Foreign)):
         slots = {"format-control": datum, "format-arguments": lisp_list(list(arguments))}
         return Condition(session.condition_types[symbol(default)], slots)
     if isinstance(datum, Symbol):
@@ -46,14 +47,14 @@ def report_text(condition: Condition) -> str:
     if condition.diagnostic is not None:
         return condition.diagnostic.message
     control = condition.slots.get("format-control")
-    if isinstance(control, str):
+    if isinstance(control, str) or callable(control):
         given = condition.slots.get("format-arguments", NIL)
         return _formatted(control, *(given if isinstance(given, Cons) else ()))
     slots = ", ".join(f"{name} {show(value)}" for name, value in condition.slots.items())
     return f"{condition.type.name}{': ' if slots else ''}{slots}"
 
 
-def _formatted(control: str, *args: Any) -> str:
+def _formatted(control: Any, *args: Any) -> str:
     """`(format nil control ...)`."""
     text: str = active().function_named(symbol("format"))(NIL, control, *args)
     return text
@@ -114,6 +115,9 @@ def signal(datum: Any, *arguments: Any) -> Any:
 @library.builtin("warn", "(datum &rest arguments)")
 def warn(datum: Any, *arguments: Any) -> Any:
     condition = condition_object(datum, arguments, "simple-warning")
+    if not condition.type.is_a("warning") or (isinstance(datum, Condition) and arguments):
+        wrong = error("E-TYPE-001", f"warn needs a warning, or a format string and arguments, got {show(datum)}")
+        raise TypeFault(wrong.diagnostic, datum, lisp_list([symbol("and"), symbol("warning"), NIL]))
     _run_handlers(condition)
     active().warn(warning("W-USER-001", report_text(condition), current_span()))
     return NIL
@@ -160,7 +164,7 @@ def check_type(value: Any, type_: Any, name: str, text: Any) -> Any:
 
 
 def define_condition(
-    module: Any, name: Symbol, parents: list[Symbol], slots: list[Any], report: Any, *defaults: Any
+    module: Any, name: Symbol, parents: list[Symbol], slots: list[Any], report: Any, given: list[str], *thunks: Any
 ) -> Any:
     """The run-time part of define-condition: the type and its readers."""
     session = active()
@@ -171,10 +175,12 @@ def define_condition(
             raise error("E-TYPE-001", f"`{show(parent)}` is not a condition type")
         types.append(found)
     made = tuple(
-        (slot.name, key.name if isinstance(key, Symbol) else slot.name, default if given else None)
-        for (slot, key, _, given), default in zip(slots, defaults, strict=True)
+        (slot.name, tuple(key.name for key in keys) or (slot.name,), default if has_default else None)
+        for (slot, keys, _, has_default), default in zip(slots, thunks[: len(slots)], strict=True)
     )
-    session.condition_types[name] = ConditionType(name.name, tuple(types), made, None if report is NIL else report)
+    arguments = dict(zip(given, thunks[len(slots) :], strict=True))
+    reporter = None if report is NIL else report
+    session.condition_types[name] = ConditionType(name.name, tuple(types), made, reporter, arguments)
     for slot, _, readers, _ in slots:
         for reader in readers:
             session.define_function(module, reader, _reader(reader.name, slot.name), None)

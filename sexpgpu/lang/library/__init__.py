@@ -26,6 +26,7 @@ CHAPTERS: Final = (
     "sorting",
     "strings",
     "structures",
+    "subtypes",
     "symbols",
     "types",
 )

@@ -74,6 +74,7 @@ _TYPES: Final = {
     "a symbol": "symbol",
     "a character": "character",
     "a hash table": "hash-table",
+    "a structure": "structure-object",
     "an array": "array",
     "a simple vector": "simple-vector",
     "a list, a vector or a string": "sequence",
@@ -91,7 +92,11 @@ def wrong_type(name: str, position: int, value: Any, needs: str) -> SxError:
     expected = symbol(_TYPES.get(needs, "t"))
     help, instead, around = conversion(value, needs)
     culprit = Culprit(function=name, argument=position or 1, instead=instead, around=around, value=True)
-    return TypeFault(Diagnostic("E-TYPE-001", message, actual=actual, help=help, culprit=culprit), value, expected)
+    diagnostic = Diagnostic("E-TYPE-001", message, actual=actual, help=help, culprit=culprit)
+    if needs == "a proper list":  # the list is one; what it ends in is not
+        while isinstance(value, Cons):
+            value = value.cdr
+    return TypeFault(diagnostic, value, expected)
 
 
 def wrong_form(name: str, value: Any, needs: str) -> SxError:

@@ -16,7 +16,7 @@ from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.conditions import CallFault
 from sexpgpu.lang.forms import NIL, Cons, Symbol, boolean, lisp_list, symbol
-from sexpgpu.lang.library.check import describe
+from sexpgpu.lang.library.check import describe, wrong_type
 from sexpgpu.lang.library.strings import text_of
 from sexpgpu.lang.printer import brief
 from sexpgpu.lang.structures import Structure, StructureType
@@ -204,6 +204,14 @@ def _instance(made: StructureType, name: str, value: Any) -> Structure:
 def copy_structure(made: Any, value: Any) -> Any:
     found = _instance(made, f"copy-{made.name.name}", value)
     return Structure(found.type, list(found.values))
+
+
+@library.builtin("copy-structure", "(structure)")
+def copy_any_structure(value: Any) -> Any:
+    """A structure of the same type with the same slot values."""
+    if not isinstance(value, Structure):
+        raise wrong_type("copy-structure", 0, value, "a structure")
+    return Structure(value.type, list(value.values))
 
 
 @library.builtin("%slot", "(type index reader object)")
