@@ -10,8 +10,8 @@ from attrs import evolve
 from sexpgpu.lang import numerals
 from sexpgpu.lang.active import active
 from sexpgpu.lang.atoms import digits_in_base
-from sexpgpu.lang.format import MOST_REPEATS, Directive, Run, UpAndOut, directive, format_onto, parse
 from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.format import MOST_REPEATS, Directive, Run, UpAndOut, directive, format_onto, parse
 from sexpgpu.lang.forms import NIL, Char
 from sexpgpu.lang.library.equality import eql
 from sexpgpu.lang.library.strings import capitalized

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -258,10 +259,8 @@ def format_onto(out: TextOutput, control: Any, args: tuple[Any, ...]) -> tuple[A
         rest = control(out, *args)
         return tuple(rest) if isinstance(rest, Cons) else ()
     run = Run(out, control, args)
-    try:
+    with suppress(UpAndOut):
         run.write(parse(control))
-    except UpAndOut:
-        pass
     return run.args[run.next :]
 
 

@@ -171,7 +171,7 @@ def _shared(value: Any) -> set[int]:
         if isinstance(part, Cons):
             waiting += (part.cdr, part.car)
         else:
-            waiting += part if type(part) is list else part.items if isinstance(part, Array) else part.values
+            waiting += part if isinstance(part, list) else part.items if isinstance(part, Array) else part.values
     return again
 
 
@@ -313,5 +313,3 @@ def report_of(condition: Condition) -> str:
     if condition.diagnostic is not None:
         return condition.diagnostic.message
     return f"a condition of type {condition.type.name}"
-
-

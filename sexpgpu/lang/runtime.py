@@ -17,9 +17,9 @@ from sexpgpu.lang.faults import condition_from, locate_condition
 from sexpgpu.lang.foreign import Foreign, truth
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, all_values, lisp_list, one
 from sexpgpu.lang.functions import FunctionInfo
-from sexpgpu.lang.recovery import recoverable, spoilt
 from sexpgpu.lang.library.check import wrong_form
 from sexpgpu.lang.library.equality import eql
+from sexpgpu.lang.recovery import recoverable, spoilt
 
 UNSET: Final = Symbol("unset")
 

@@ -79,7 +79,9 @@ def _meaningless(shown: str, name: str, value: Any) -> SxError:
     from sexpgpu.lang.printer import brief
 
     wanted = {"base": "an integer from 2 to 36", "case": ":downcase, :upcase or :capitalize"}
-    return error("E-VALUE-006", f"{shown} is {brief(value)}", expected=wanted.get(name, "nil or an integer of at least 0"))
+    return error(
+        "E-VALUE-006", f"{shown} is {brief(value)}", expected=wanted.get(name, "nil or an integer of at least 0")
+    )
 
 
 def settings() -> dict[str, Any]:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexpgpu.diag import SxError
+from sexpgpu.lang.atoms import print_float
 from sexpgpu.lang.forms import NIL, Array, Cons, HashTable, Symbol, character, keyword, lisp_list, symbol
 from sexpgpu.lang.library.equality import equal, equalp
-from sexpgpu.lang.atoms import print_float
 from sexpgpu.lang.printer import brief, in_style, print_form, print_text
 from sexpgpu.lang.style import Style
 from tests.lang.evaluation import read_one

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sexpgpu.diag import Note, SxError
 from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed
-from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
 from sexpgpu.lang.analyze.mentions import note_mentions
+from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
 from sexpgpu.lang.analyze.reach import warn_unreached
 from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
 from sexpgpu.lang.builtin import Builtin, python_name, show, unknown_keyword, wrong_count

@@ -61,7 +61,9 @@ def warn_unreached(an: Analyzer, nodes: list[Node], items: Items) -> None:
     for node, (form, place), (_, where) in zip(nodes, items, items[1:], strict=False):
         behind = where.trail is None and where.source is place.source and where.start >= place.end
         if behind and _leaves(node) and is_written(form, place):
-            tell(an, warning("W-FLOW-001", f"this is never reached: ({show(form.car)} ...) leaves before it", where.span))
+            tell(
+                an, warning("W-FLOW-001", f"this is never reached: ({show(form.car)} ...) leaves before it", where.span)
+            )
             return
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from sexpgpu.diag import SxError, error
 from sexpgpu.lang.active import as_function
-from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.conditions import TypeFault
+from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import MV, NIL, Array, Char, Cons, character, lisp_list, one, symbol
 from sexpgpu.lang.library.check import FREE_WORK, LONGEST_LIST, RATIONALS, describe, spend, spend_on_new, wrong_type
 from sexpgpu.lang.library.equality import eql, lisp_eql

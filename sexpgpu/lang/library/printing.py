@@ -59,7 +59,10 @@ def _counted(text: str) -> str:
 
 
 _READABLY = {"length": NIL, "level": NIL, "gensym": T, "array": T}
-_WRITE = "&key stream escape base radix readably pretty case length level array gensym circle lines right-margin miser-width pprint-dispatch"
+_WRITE = (
+    "&key stream escape base radix readably pretty case length level array gensym circle lines right-margin"
+    " miser-width pprint-dispatch"
+)
 
 
 @library.builtin("write", f"(object {_WRITE})")

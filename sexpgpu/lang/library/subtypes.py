@@ -283,11 +283,11 @@ def _no_array(wanted: list[Atom], excluded: list[Atom]) -> bool:
     for family in _ARRAYS:
         if not all(family in atom.arrays for atom in wanted):
             continue
-        dims: tuple[Any, ...] | None = (symbol(STAR),) if family in _VECTORS else None
+        dims: Any = (symbol(STAR),) if family in _VECTORS else None
         for atom in wanted:
-            if dims is not False:
-                dims = _met(dims, atom.dims)  # type: ignore[assignment]
-        if dims is False or (family not in _VECTORS and dims is not None and len(dims) == 1):
+            dims = dims if dims is False else _met(dims, atom.dims)
+        vector = dims is not None and dims is not False and len(dims) == 1
+        if dims is False or (vector and family not in _VECTORS):
             continue
         if not any(family in atom.arrays and _covers(atom.dims, dims) for atom in excluded):
             return False
@@ -332,4 +332,4 @@ def _no_instance(wanted: list[Atom], excluded: list[Atom]) -> bool:
 
 
 def _within(inner: Any, outer: Any) -> bool:
-    return inner.is_a(outer.name) if isinstance(inner, ConditionType) else outer.includes(inner)  # type: ignore[no-any-return]
+    return bool(inner.is_a(outer.name) if isinstance(inner, ConditionType) else outer.includes(inner))
