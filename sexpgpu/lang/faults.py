@@ -11,14 +11,17 @@ from typing import Final
 
 from attrs import evolve
 
-from sexpgpu.diag import Diagnostic, Note, Span, SxError, error
+from sexpgpu.diag import Diagnostic, Edit, Note, Span, SxError, error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Parameters, count_mended, show, written
 from sexpgpu.lang.conditions import CallFault, Condition, Poisoned, condition_of
+from sexpgpu.lang.edits import moved_up
+from sexpgpu.lang.forms import Source
 from sexpgpu.lang.functions import info_of
 from sexpgpu.lang.limits import out_of_steps
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import EVALUATED, Trail
+from sexpgpu.lang.runaway import ending
 
 MARK: Final = "rt.module"
 """The name in a namespace that says its code came from a `.sx` file, and which module that is."""
@@ -157,8 +160,13 @@ def _too_deep(fault: RecursionError) -> SxError:
     deep = min(len(calls), PROMISED_DEPTH)
     names = list(dict.fromkeys(step.name for step in calls[-20:]))
     chain = " -> ".join([*names, names[0]]) if names else "itself"
-    found = error("E-LIMIT-002", f"calls are nested more than {deep // 1000 * 1000:,} deep: {chain}",
-                  help="the case that should end the recursion is not reached")  # fmt: skip
+    known = ending(fault.__traceback__)
+    found = error(
+        "E-LIMIT-002",
+        f"calls are nested more than {deep // 1000 * 1000:,} deep: {chain}",
+        help=known.help if known is not None else "the case that should end the recursion is not reached",
+        fix=known.fix if known is not None else (),
+    )
     return CallFault(found.diagnostic)
 
 
@@ -184,7 +192,12 @@ def _unbound(fault: IndexError) -> SxError | None:
             return Poisoned(diagnostic)
     later = next((u for s, u in module.upcoming.items() if s.name == name), None)
     help = f"`{name}` is defined by the {later.head} at {later.span.line}:{later.span.col}, below" if later else None
-    return error("E-NAME-001", f"variable `{name}` has no value yet", help=help)
+    fix: tuple[Edit, ...] = ()
+    used = _span(traceback.tb_frame.f_code, traceback.tb_lasti)
+    if later is not None and used is not None and used.file in active().sources:
+        source = Source(used.file, active().sources[used.file])
+        fix = moved_up(source, later.span, source.offset(used.line, used.col))
+    return error("E-NAME-001", f"variable `{name}` has no value yet", help=help, fix=fix)
 
 
 def _wrong_count(count: re.Match[str], parameters_of: Callable[[str], Parameters | None]) -> SxError | None:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Cons, Symbol, T, lisp_list, symbol
@@ -178,7 +178,8 @@ def _unknown(loop: Loop) -> SxError:
     found, word = clauses.forms[clauses.position], clauses.word()
     near = nearest(word, _WORDS) if word else None
     hint = f"did you mean `{near}`?" if near else "write `do` before a form that is only run"
-    return error("E-MACRO-010", f"loop: a clause cannot begin with {brief(found)}", help=hint)
+    culprit = Culprit(word=word, function="loop", argument=clauses.position + 1, instead=near)
+    return error("E-MACRO-010", f"loop: a clause cannot begin with {brief(found)}", help=hint, culprit=culprit)
 
 
 def _form_or_it(loop: Loop, word: str, it: Symbol | None) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from sexpgpu.diag import error, nearest
+from sexpgpu.diag import Culprit, error, nearest
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
 from sexpgpu.lang.printer import brief
 
@@ -306,13 +306,17 @@ def _unknown_word(clauses: Clauses, pattern: Any) -> Exception:
         "E-MACRO-010",
         f"loop: after `for {brief(pattern)}` comes in, on, across, =, being, from, to or below, got {got}",
         help=f"write `{near}`" if near else None,
+        culprit=Culprit(word=found, function="loop", argument=clauses.position + 1, instead=near),
     )
 
 
 def _over_list(clauses: Clauses, word: str, pattern: Any, kind: Any, variables: list[Symbol]) -> Stepper:
     rest = Symbol("rest")
     bindings: list[Setting] = unset(pattern, kind)
-    bindings.append((rest, clauses.form(word)))
+    listed = clauses.form(word)
+    if word == "in":
+        listed = call("%loop-items", listed, clauses.position)
+    bindings.append((rest, listed))
     following = call("cdr", rest)
     if clauses.accept("by"):
         step = Symbol("by")

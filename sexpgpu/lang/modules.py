@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from sexpgpu.diag import Diagnostic, Diagnostics, Note, SxError, error, nearest
+from sexpgpu.diag import Culprit, Diagnostic, Diagnostics, Note, SxError, error, nearest
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.grammar import fault, items_of, malformed
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.compiler import compile_all
+from sexpgpu.lang.edits import replaced
 from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
@@ -109,8 +110,17 @@ class Modules:
             return str(self._standard / (name[len(STANDARD) :] + ".sx"))
         if not name.startswith((".", "/")):
             help = f'write "./{name}" for a file beside this one, or "sexpgpu/..." for a standard module'
-            raise fault(place, "E-MOD-001", f"there is no module `{name}`", help)
+            meant = self._meant(name, place)
+            fix = replaced(place, f'"{name}"', f'"{meant}"') if meant else ()
+            raise fault(place, "E-MOD-001", f"there is no module `{name}`", help, fix=fix)
         return os.path.normpath(os.path.join(os.path.dirname(place.source.file), name))
+
+    def _meant(self, name: str, place: Place) -> str | None:
+        """The file beside this one, or the standard module, that a bare name is the name of."""
+        beside = name if name.endswith(".sx") else f"{name}.sx"
+        if os.path.isfile(os.path.join(os.path.dirname(place.source.file), beside)):
+            return f"./{beside}"
+        return STANDARD + beside[:-3] if (self._standard / beside).is_file() else None
 
     def prepare(self, name: str, path: str) -> None:
         """Load a module before any file requires it; a file that does gets it as it is while its text stays.
@@ -174,7 +184,10 @@ class Modules:
                      for p, at in self._open.items()]  # fmt: skip
             raise fault(place, "E-MOD-002", f"`{name}` is required by itself, through this", notes=tuple(chain))
         if path not in self.overlay and not os.path.isfile(path):
-            raise fault(place, "E-MOD-001", f"there is no module `{name}`", self._near(name, path))
+            near = self._near(name, path)
+            help = f'did you mean "{near}"?' if near else None if name.startswith(STANDARD) else f"looked for {path}"
+            fix = replaced(place, f'"{name}"', f'"{near}"') if near else ()
+            raise fault(place, "E-MOD-001", f"there is no module `{name}`", help, fix=fix)
         self._open[path] = place
         self._requires.append([])
         known, knobs = len(session.diagnostics.records), len(session.selected.knobs)
@@ -196,9 +209,8 @@ class Modules:
         files = [f for f in os.listdir(folder) if f.endswith(".sx")] if os.path.isdir(folder) else []
         near = nearest(os.path.basename(path), files)
         if near is None:
-            return f"looked for {path}" if not name.startswith(STANDARD) else None
-        shown = STANDARD + near[:-3] if name.startswith(STANDARD) else os.path.join(os.path.dirname(name), near)
-        return f'did you mean "{shown}"?'
+            return None
+        return STANDARD + near[:-3] if name.startswith(STANDARD) else os.path.join(os.path.dirname(name), near)
 
     def _bring(
         self, module: Module, loaded: Module, alias: Symbol | None, wanted: list[tuple[Symbol, Place]] | None,
@@ -210,7 +222,8 @@ class Modules:
                 if name not in exported and name not in loaded.poisoned:
                     near = nearest(name.name, [n.name for n in exported])
                     help = f"did you mean `{near}`?" if near else None
-                    raise fault(where, "E-MOD-004", f"`{loaded.name}` does not export `{name.name}`", help)
+                    message = f"`{loaded.name}` does not export `{name.name}`"
+                    raise fault(where, "E-MOD-004", message, help, culprit=Culprit(word=name.name, instead=near))
         names = exported if wanted is None else [name for name, _ in wanted]
         if alias is not None:
             module.aliases.add(alias.name)

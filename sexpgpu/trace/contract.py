@@ -7,9 +7,10 @@ from typing import Any
 
 from attrs import frozen
 
-from sexpgpu.diag import Diagnostic, Diagnostics, Note, Span, SxError, nearest
+from sexpgpu.diag import Diagnostic, Diagnostics, Edit, Note, Span, SxError, nearest
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.culprit import span_of_word
 from sexpgpu.lang.forms import symbol
 from sexpgpu.lang.poison import Poison
 from sexpgpu.lang.session import Session
@@ -115,8 +116,24 @@ def _missing(
     actual = None if found is None else show(found)
     span = session.span_of(name) or needed_at or _end(session, str(declared.entry))
     near = nearest(name, session.module.own_names()) if found is None else None
-    notes = (Note(f"did you mean `{near}`?", session.span_of(near)),) if near else ()
-    return Diagnostic(code, what, span, expected=wanted, actual=actual, help=form, notes=notes)
+    meant = session.span_of(near) if near else None
+    notes = (Note(f"did you mean `{near}`?", meant),) if near else ()
+    fix = _renamed(session, meant, near, name) if near and meant else _added(span, name, form, found)
+    return Diagnostic(code, what, span, expected=wanted, actual=actual, help=form, fix=fix, notes=notes)
+
+
+def _renamed(session: Session, definition: Span, old: str, new: str) -> tuple[Edit, ...]:
+    """The definition of `old` under the name `new`."""
+    at = span_of_word(definition, session.sources.get(definition.file, ""), old)
+    return (Edit(at, new),) if at is not None else ()
+
+
+def _added(end: Span, name: str, form: str, found: Any) -> tuple[Edit, ...]:
+    """The form at the end of the file, where it serves any file."""
+    if found is not None or name not in ("defrun", "optimizer", "evaluate"):
+        return ()
+    behind = Span(end.file, end.end_line, end.end_col, end.end_line, end.end_col)
+    return (Edit(behind, f"\n{form}"),)
 
 
 def _end(session: Session, file: str) -> Span:

@@ -77,7 +77,7 @@ def test_values(form: str, value: str) -> None:
         ("(loop for x in '(1) do)", "E-MACRO-010", "`do` needs a form in parentheses"),
         ("(loop for x in '(1) collect x sum x)", "E-MACRO-010", "cannot be mixed"),
         ("(loop for i downto 3 do (print i))", "E-MACRO-010", "counting down needs a start"),
-        ("(loop for x in 5 collect x)", "E-TYPE-001", "endp needs a list, got 5"),
+        ("(loop for x in 5 collect x)", "E-TYPE-001", "loop: `in` needs a list, got 5"),
         ("(loop for x across '(1 2) collect x)", "E-TYPE-001", "across needs a vector or a string, got (1 2)"),
     ],
 )

@@ -44,7 +44,7 @@ def test_values(form: str, value: str) -> None:
     ("form", "code", "place"),
     [
         ("(setf (+ 1 2) 3)", "E-MACRO-003", "1:7"),
-        ("(setf (nothing-q 1) 3)", "E-MACRO-003", "1:7"),
+        ("(setf (nothing-q 1) 3)", "E-MACRO-003", "1:8"),
         ("(setf 5 3)", "E-MACRO-003", "1:7"),
         ("(setf (if t 1 2) 3)", "E-MACRO-003", "1:7"),
         ("(incf :a)", "E-NAME-004", "1:7"),
@@ -59,4 +59,4 @@ def test_faults(form: str, code: str, place: str) -> None:
 
 def test_a_function_without_a_writer_says_how_to_define_one() -> None:
     found = fault("(defun mid (l) (second l))\n(let ((l (list 1 2))) (setf (mid l) 3))")
-    assert found.help == "define how to write it: (defun (setf mid) (new ...) ...)"
+    assert found.help == "define how to write it: (defun (setf mid) (new l) (setf (second l) new))"

@@ -13,6 +13,7 @@ from sexpgpu.lang.analyze.macros import local_macro
 from sexpgpu.lang.analyze.reach import is_written, warn_uncalled, warn_unread
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.core.destructuring import Pattern
+from sexpgpu.lang.edits import head_replaced, removed, wrapped
 from sexpgpu.lang.forms import NIL, Cons, Symbol, setf_name, symbol
 from sexpgpu.lang.ir import (
     Const,
@@ -50,9 +51,13 @@ class Binding:
         self.place = place
 
 
-def _bindings(an: Analyzer, item: tuple[Any, Place], word: str) -> list[Binding]:
+def _bindings(an: Analyzer, items: Items, word: str) -> list[Binding]:
     shape = LET.replace("let", word, 1)
-    form, place = item
+    form, place = items[0]
+    if isinstance(form, Symbol) and form is not NIL and len(items) > 1:
+        shown = f"write ({word} (({show(form)} {show(items[1][0])})) ...)"
+        fix = wrapped(place, "((", "))", items[1][1])
+        raise malformed(place, shape, f"the bindings are a list of (name value), found {show(form)}", shown, fix)
     found = []
     for binding, where in items_of(form, place, shape):
         if isinstance(binding, Symbol) and binding is not NIL:
@@ -60,17 +65,40 @@ def _bindings(an: Analyzer, item: tuple[Any, Place], word: str) -> list[Binding]
         elif isinstance(binding, Cons):
             parts = items_of(binding, where, "(name value)")
             if not 1 <= len(parts) <= 2:
-                raise malformed(where, shape, f"a binding is (name value), found {show(binding)}")
+                raise _long_binding(an, binding, parts, where, shape)
             name, name_place = name_of(parts[0], shape), parts[0][1]
             value = parts[1] if len(parts) == 2 else (NIL, where)
         else:
-            help = None
-            if isinstance(form, Cons) and isinstance(form.car, Symbol):
-                help = f"write ({word} (({show(form.car)} {show(binding)})) ...)"
-            raise malformed(where, shape, f"a binding is (name value), found {show(binding)}", help)
+            raise _bare_bindings(items_of(form, place, shape), place, word, binding, where)
         an.forbid_constant(name, where, "bound")
         found.append(Binding(name, name_place, value, where))
     return found
+
+
+def _bare_bindings(parts: Items, place: Place, word: str, stray: Any, where: Place) -> SxError:
+    """The error of `(let (x 1 y 2) ...)`: a value stands where a binding should."""
+    shape = LET.replace("let", word, 1)
+    message = f"a binding is (name value), found {show(stray)}"
+    pairs = list(zip(parts[::2], parts[1::2], strict=False))
+    if len(parts) % 2 or not all(isinstance(name[0], Symbol) for name, _ in pairs):
+        return malformed(where, shape, message)
+    shown = " ".join(f"({show(name[0])} {show(value[0])})" for name, value in pairs)
+    fix = [edit for name, value in pairs for edit in wrapped(name[1], "(", ")", value[1])]
+    return malformed(place, shape, message, f"write ({word} ({shown}) ...)", tuple(fix))
+
+
+def _long_binding(an: Analyzer, binding: Any, parts: Items, place: Place, shape: str) -> SxError:
+    """The error of `(x 1 2)`: one value too many, or a call without its parentheses."""
+    message = f"a binding is (name value), found {show(binding)}"
+    head = parts[1][0] if len(parts) > 2 else None
+    if isinstance(head, Symbol) and an.module.function(head) is not None and an.module.variable(head) is None:
+        call = " ".join(show(form) for form, _ in parts[1:])
+        fix = wrapped(parts[1][1], "(", ")", parts[-1][1])
+        return malformed(place, shape, message, f"write ({show(parts[0][0])} ({call}))", fix)
+    if len(parts) < 3:
+        return malformed(place, shape, message)
+    fix = removed(parts[2][1], parts[-1][1])
+    return malformed(place, shape, message, f"write ({show(parts[0][0])} {show(parts[1][0])})", fix)
 
 
 def _shape_slip(an: Analyzer, item: tuple[Any, Place], word: str, scope: Scope) -> None:
@@ -91,13 +119,14 @@ def _shape_slip(an: Analyzer, item: tuple[Any, Place], word: str, scope: Scope) 
                 LET.replace("let", word, 1),
                 f"a binding is (name value), found {show(form.car)}",
                 f"write ({word} ({show(form)}) ...)",
+                wrapped(place, "(", ")"),
             )
 
 
 @special("(let ((name value)...) form...)", 1)
 def let(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
-    bindings = _bindings(an, items[0], "let")
     _shape_slip(an, items[0], "let", scope)
+    bindings = _bindings(an, items, "let")
     parts = split_body(an, items[1:])
     inner = scope.inner()
     lexical: list[tuple[LocalVar, Node]] = []
@@ -108,7 +137,8 @@ def let(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     for binding, value in zip(bindings, values, strict=True):
         name = binding.name
         if name in seen:
-            raise malformed(binding.place, LET, f"`{show(name)}` is bound twice in one let", "use let*")
+            fix = head_replaced(place, "let", "let*")
+            raise malformed(binding.place, LET, f"`{show(name)}` is bound twice in one let", "use let*", fix)
         seen.add(name)
         var = an.variable(name, scope.function, binding.place)
         lexical.append((var, value))
@@ -130,8 +160,8 @@ def let(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
 
 @special("(let* ((name value)...) form...)", 1)
 def let_star(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
-    bindings = _bindings(an, items[0], "let*")
     _shape_slip(an, items[0], "let*", scope)
+    bindings = _bindings(an, items, "let*")
     return bind_in_turn(an, bindings, items[1:], scope, place, told=is_written(items[0][0], place))
 
 

@@ -8,6 +8,7 @@ from sexpgpu.diag import warning
 from sexpgpu.lang.analyze.grammar import Items, items_of, malformed, special
 from sexpgpu.lang.analyze.reach import is_written, tell, warn_behind
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.edits import replaced, wrapped
 from sexpgpu.lang.forms import NIL, Char, Cons, Symbol, T, symbol
 from sexpgpu.lang.ir import Const, If, Let, LocalRef, LocalVar, Node, Operation, Or
 from sexpgpu.lang.place import Place
@@ -43,7 +44,10 @@ def _case(an: Analyzer, items: Items, scope: Scope, place: Place, exhaustive: bo
     seen: set[tuple[type, Any]] = set()
     for index, (form, where) in enumerate(items[1:]):
         if not isinstance(form, Cons):
-            raise malformed(where, CASE, f"a case clause is (key form...), found {show(form)}")
+            rest = items[index + 2 : index + 3]
+            shown = " ".join(show(part) for part, _ in [(form, where), *rest])
+            fix = wrapped(where, "(", ")", rest[0][1] if rest else None)
+            raise malformed(where, CASE, f"a case clause is (key form...), found {show(form)}", f"write ({shown})", fix)
         parts = items_of(form, where, CASE)
         keys, key_place = parts[0]
         body = an.sequence(parts[1:], scope, where)
@@ -72,7 +76,8 @@ def _warn_hopeless(an: Analyzer, keys: Any, found: list[Any], place: Place) -> N
     if isinstance(keys, Cons) and keys.car is QUOTE and isinstance(keys.cdr, Cons) and keys.cdr.cdr is NIL:
         plain = show(keys.cdr.car)
         text = f"the key '{plain} is (quote {plain}): it matches the symbol quote"
-        an.session.warn(warning("W-CASE-001", text, place.span, f"write {plain}"))
+        fix = replaced(place, f"'{plain}", plain)
+        an.session.warn(warning("W-CASE-001", text, place.span, f"write {plain}", fix=fix))
         return
     for key in found:
         if isinstance(key, _NEVER_EQL):

@@ -12,7 +12,8 @@ from sexpgpu.lang.analyze.reach import warn_unreached
 from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
 from sexpgpu.lang.builtin import Builtin, python_name, show, unknown_keyword, wrong_count
 from sexpgpu.lang.conditions import Poisoned
-from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, one, symbol
+from sexpgpu.lang.edits import inserted
+from sexpgpu.lang.forms import NIL, Cons, SourceCons, Symbol, keyword, one, symbol
 from sexpgpu.lang.ir import (
     Call,
     CallBuiltin,
@@ -269,8 +270,10 @@ class Analyzer:
         if isinstance(head, Cons) and head.car is LAMBDA:
             function = self.analyze(head, scope, place.of_element(form))
             return Call(place, function, self.operands(form, scope, place))
+        where = place.of_element(form)
         help = f"write (funcall {show(head)} ...)" if isinstance(head, Cons) else None
-        raise fault(place.of_element(form), "E-TYPE-002", f"{show(head)} is not a function name", help)
+        fix = inserted(where, "funcall ") if isinstance(form, SourceCons) and help else ()
+        raise fault(where, "E-TYPE-002", f"{show(head)} is not a function name", help, fix=fix)
 
     def _call(self, name: Symbol, form: Cons, scope: Scope, place: Place) -> Node:
         cell = self.module.function(name)

@@ -75,7 +75,7 @@ def _bind(target: Any, value: Any, bindings: Bindings, pattern: Pattern, place: 
         part = Symbol("part")
         bindings.append((part, value))
         inner = parse_lambda_list(target, place.of_form(target), destructuring=True)
-        bindings.extend(destructure(inner, part, Pattern(pattern.name, inner.text), place.of_form(target)))
+        bindings.extend(destructure(inner, part, Pattern(pattern.name, inner.text, inner=True), place.of_form(target)))
 
 
 def let_star(bindings: Bindings, body: Any) -> Any:

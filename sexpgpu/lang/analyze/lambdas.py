@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sexpgpu.diag import SxError, warning
+from sexpgpu.diag import SxError, nearest, warning
 from sexpgpu.lang.analyze.grammar import Items, items_of, malformed, special
 from sexpgpu.lang.analyze.lambdalist import LambdaList, Part, parse_lambda_list
 from sexpgpu.lang.builtin import Parameters, show
+from sexpgpu.lang.edits import replaced
 from sexpgpu.lang.forms import Cons, Symbol, lisp_list, symbol
 from sexpgpu.lang.functions import FunctionInfo
 from sexpgpu.lang.ir import (
@@ -79,7 +80,12 @@ def read_declaration(an: Analyzer, clause: Any, place: Place) -> list[Symbol]:
     if clause.car is SPECIAL_WORD:
         return [name for name in clause.cdr if isinstance(name, Symbol)] if isinstance(clause.cdr, Cons) else []
     if clause.car.name not in _DECLARATIONS:
-        an.session.warn(warning("W-DECL-001", f"unknown declaration `{show(clause.car)}`", place.span))
+        near = nearest(clause.car.name, _DECLARATIONS)
+        where = place.of_element(clause)
+        fix = replaced(where, clause.car.name, near) if near else ()
+        help = f"did you mean `{near}`?" if near else None
+        text = f"unknown declaration `{show(clause.car)}`"
+        an.session.warn(warning("W-DECL-001", text, where.span, help, fix=fix))
     return []
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from attrs import evolve
+
+from sexpgpu.diag import Culprit, nearest
 from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed, name_of, special
 from sexpgpu.lang.analyze.lambdalist import parse_lambda_list
 from sexpgpu.lang.analyze.lambdas import analyze_lambda
 from sexpgpu.lang.analyze.macros import compile_time_scope, macro_function
+from sexpgpu.lang.analyze.writers import derived_writer
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.core.access import PUT_PROPERTY, REMOVE_PROPERTY
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, all_values, lisp_list, setf_name, symbol
@@ -101,9 +105,14 @@ def _no_place(an: Analyzer, target: Cons, name: Symbol, scope: Scope, place: Pla
     if name in SPECIALS:
         return fault(place, "E-MACRO-003", f"{show(target)} is not a place: `{show(name)}` is a special form")
     if cell is None and local is None:
-        return fault(place, "E-MACRO-003", f"{show(target)} is not a place: there is no function `{show(name)}`")
-    help = f"define how to write it: (defun (setf {show(name)}) (new ...) ...)"
-    return fault(place, "E-MACRO-003", f"`{show(name)}` is a function without a setf", help)
+        near = nearest(name.name, an.module.names() | scope.function_names())
+        help = f"did you mean `{near}`?" if near else None
+        message = f"{show(target)} is not a place: there is no function `{show(name)}`"
+        return fault(place, "E-MACRO-003", message, help, culprit=Culprit(word=name.name, instead=near))
+    writer = derived_writer(an, name, cell.span) if cell is not None and cell.span is not None else None
+    help = f"define how to write it: {writer.text if writer else f'(defun (setf {show(name)}) (new ...) ...)'}"
+    fix = (evolve(writer, text="\n" + writer.text),) if writer is not None and place.trail is None else ()
+    return fault(place, "E-MACRO-003", f"`{show(name)}` is a function without a setf", help, fix=fix)
 
 
 def _from_values(given: Any, place: Place) -> Access:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sexpgpu.lang.analyze.grammar import Items, fault, special
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.core.quasi import APPEND, CONS, LISTED, TO_VECTOR
+from sexpgpu.lang.edits import wrapped
 from sexpgpu.lang.forms import NIL, Cons, SourceCons, Symbol, lisp_list, symbol
 from sexpgpu.lang.ir import Node
 from sexpgpu.lang.place import Place
@@ -23,7 +24,8 @@ QUOTE: Final = symbol("quote")
 def quasiquote(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     form, where = items[0]
     if isinstance(form, Cons) and form.car is SPLICE:
-        raise fault(where, "E-MACRO-005", "`,@` needs a list around it to splice into")
+        raise fault(where, "E-MACRO-005", "`,@` needs a list around it to splice into",
+                    "write parentheses around it", fix=wrapped(where, "(", ")"))  # fmt: skip
     return an.analyze(_expand(form, 1, where), scope, place)
 
 

@@ -8,7 +8,7 @@ from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.culprit import word
-from sexpgpu.lang.edits import inserted, text_at
+from sexpgpu.lang.edits import inserted, moved_up, text_at
 from sexpgpu.lang.forms import Cons, Symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
@@ -23,7 +23,8 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
     later = module.upcoming.get(name)
     if later is not None:
         where = f"`{name.name}` is defined by the {later.head} at {later.span.line}:{later.span.col}"
-        return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound yet", where)
+        fix = moved_up(place.source, later.span, place.start) if place.trail is None else ()
+        return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound yet", where, fix=fix)
     local = scope.variable_names()
     near = nearest(name.name, local)
     if near is not None:
@@ -54,6 +55,7 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -
     if later is not None:
         help: str | None = f"`{name.name}` is defined at {later.span.line}:{later.span.col}, below"
         notes = (Note(f"the {later.head} is here", later.span),)
+        fix = moved_up(place.source, later.span, place.start) if place.trail is None else ()
     elif scope.variable(name) is not None or module.variable(name) is not None:
         help = f"`{name.name}` is a variable: write (funcall {name.name} ...)"
         fix = called(name, place)
@@ -62,7 +64,7 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -
         near = nearest(name.name, known)
         help = f"did you mean `{near}`?" if near else None
     message = f"there is no function `{show(name)}`"
-    culprit = word(name.name, near) if not fix else None
+    culprit = word(name.name, near) if later is None and not fix else None
     return fault(place, "E-NAME-002", message, help, notes, fix=fix, culprit=culprit)
 
 

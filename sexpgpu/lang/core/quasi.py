@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sexpgpu.diag import error
+from sexpgpu.diag import Culprit, error
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
 
@@ -40,5 +40,10 @@ def to_vector(items: Any) -> Any:
 def listed(value: Any) -> Any:
     """What `,@` splices before other elements has to be a list."""
     if value is not NIL and not isinstance(value, Cons):
-        raise error("E-TYPE-001", f"`,@` needs a list to splice, got {show(value)}")
+        raise error(
+            "E-TYPE-001",
+            f"`,@` needs a list to splice, got {show(value)}",
+            help="`,` puts the value itself there",
+            culprit=Culprit(instead=",", head=",@"),
+        )
     return value

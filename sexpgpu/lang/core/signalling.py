@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.diag import SxError, error, warning
+from sexpgpu.diag import Culprit, SxError, error, nearest, warning
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, TypeFault, initialised
@@ -200,7 +200,19 @@ def _reader(name: str, slot: str) -> Any:
 def no_case(value: Any, keys: list[Any]) -> Any:
     """An `ecase` that nothing matched."""
     accepted = ", ".join(show(key) for key in keys)
-    fault = error("E-VALUE-004", f"no case of this ecase is {show(value)}", expected=f"one of {accepted}")
+    near = None
+    if isinstance(value, Symbol):
+        near = nearest(
+            value.name, [key.name for key in keys if isinstance(key, Symbol) and key.keyword == value.keyword]
+        )
+    meant = f"{':' if value.keyword else ''}{near}" if near else None
+    fault = error(
+        "E-VALUE-004",
+        f"no case of this ecase is {show(value)}",
+        expected=f"one of {accepted}",
+        help=f"did you mean {meant}?" if meant else None,
+        culprit=Culprit(word=show(value), function="ecase", argument=1, instead=meant, value=True),
+    )
     return _type_error(value, Cons(symbol("member"), lisp_list(keys)), fault)
 
 

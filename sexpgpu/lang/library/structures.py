@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field
 
-from sexpgpu.diag import error, nearest
+from sexpgpu.diag import Culprit, error, nearest
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.conditions import CallFault
@@ -34,8 +34,8 @@ def _quoted(value: Any) -> Any:
     return _form("quote", value)
 
 
-def _malformed(message: str, help: str | None = None) -> Exception:
-    return error("E-MACRO-001", f"defstruct: {message}", help=help)
+def _malformed(message: str, help: str | None = None, culprit: Culprit | None = None) -> Exception:
+    return error("E-MACRO-001", f"defstruct: {message}", help=help, culprit=culprit)
 
 
 @define
@@ -99,7 +99,8 @@ def _options(name: Symbol, forms: list[Any]) -> _Options:
             found.overrides = dict(_slot(part) for part in arguments[1:])
         else:
             near = nearest(key, _OPTIONS)
-            raise _malformed(f"{brief(word)} is not supported", f"did you mean :{near}?" if near else None)
+            culprit = Culprit(word=f":{key}", instead=f":{near}" if near else None)
+            raise _malformed(f"{brief(word)} is not supported", f"did you mean :{near}?" if near else None, culprit)
     return found
 
 

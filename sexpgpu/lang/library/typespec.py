@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
-from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol, T, one
@@ -87,7 +87,9 @@ ATOMIC: Final[dict[str, Test]] = {
 def unknown_type(spec: Any) -> SxError:
     names = [*ATOMIC, "or", "and", "not", "member", "eql", "satisfies", "mod"]
     near = nearest(spec.name, names) if isinstance(spec, Symbol) else None
-    return error("E-TYPE-004", f"{brief(spec)} is not a type", help=f"did you mean {near}?" if near else None)
+    culprit = Culprit(word=spec.name, instead=near) if isinstance(spec, Symbol) else None
+    help = f"did you mean {near}?" if near else None
+    return error("E-TYPE-004", f"{brief(spec)} is not a type", help=help, culprit=culprit)
 
 
 def is_type(value: Any, spec: Any) -> bool:

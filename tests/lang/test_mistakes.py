@@ -1,0 +1,34 @@
+"""The mistakes people make in the language: what is said of each, where, and that the fix as printed mends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sexpgpu.diag import Diagnostic, Diagnostics
+from sexpgpu.lang.limits import run_deep
+from sexpgpu.lang.standard import standard_session
+from tests.mistakes import cases, compare, mended
+
+CASES = cases(Path(__file__).parent / "mistakes")
+
+
+def told(text: str, name: str) -> list[Diagnostic]:
+    diagnostics = Diagnostics()
+    run_deep(lambda: standard_session(diagnostics).evaluate_text(text, name))
+    return list(diagnostics)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_the_fix_as_printed_mends_it(case: Path, pytestconfig: pytest.Config) -> None:
+    text = case.read_text(encoding="utf-8")
+    found = told(text, case.name)
+    assert found
+    compare(case, found, {case.name: text}, pytestconfig.getoption("--update-golden"))
+    after = told(mended(case, found, case.name), case.name)
+    assert [d for d in after if d.severity == "error" or d.code in {f.code for f in found}] == []
+
+
+def test_every_row_of_the_table_has_a_case() -> None:
+    assert {case.name[:2] for case in CASES} >= {f"{row:02}" for row in range(1, 16)}
