@@ -140,6 +140,14 @@ class Diagnostics:
         if diagnostic not in self.records:
             self.records.append(diagnostic)
 
+    def arrange(self) -> None:
+        """Put them in the order of the text: file by file as first met, from its top; those without a place last."""
+        spans = [d.span for d in self.records if d.span is not None]
+        rank = {file: number for number, file in enumerate(dict.fromkeys(span.file for span in spans))}
+        self.records.sort(
+            key=lambda d: (rank[d.span.file], d.span.line, d.span.col) if d.span is not None else (len(rank), 0, 0)
+        )
+
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.records)
 

@@ -101,6 +101,8 @@ def trace_in(context: Context, session: Session, path: Path, selection: Selectio
                 done.traced = assemble(session, declared, context, diagnostics)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
+    finally:
+        diagnostics.arrange()
     return done
 
 

@@ -19,8 +19,8 @@ from sexpgpu.lang.edits import moved_up
 from sexpgpu.lang.forms import Source
 from sexpgpu.lang.functions import info_of
 from sexpgpu.lang.limits import out_of_steps
-from sexpgpu.lang.module import Module
-from sexpgpu.lang.place import EVALUATED, Trail
+from sexpgpu.lang.module import Macro, Module
+from sexpgpu.lang.place import EVALUATED, Place, Trail, trail_notes
 from sexpgpu.lang.runaway import ending
 
 MARK: Final = "rt.module"
@@ -321,3 +321,21 @@ def locate_condition(condition: Condition, fault: BaseException) -> None:
     carrier = SxError(condition.diagnostic)
     carrier.__traceback__ = fault.__traceback__
     condition.diagnostic = located(carrier).diagnostic
+
+
+def of_expansion(fault: SxError, macro: Macro, place: Place) -> SxError:
+    """An error raised by a macro's expander, shown at the call of the macro."""
+    if isinstance(fault, Poisoned):
+        return fault
+    diagnostic = located(fault).diagnostic
+    inside = diagnostic.span
+    if inside is None or macro.quiet:
+        diagnostic = evolve(diagnostic, span=place.span, expected=diagnostic.expected or macro.shape or None)
+    elif diagnostic.code == "E-MACRO-002" or inside.file != place.source.file:
+        what = "is defined here" if diagnostic.code == "E-MACRO-002" else "failed here"
+        note = Note(f"the macro `{macro.name.name}` {what}", inside)
+        diagnostic = evolve(diagnostic, span=place.span, notes=(note,))
+    elif not any(note.text.startswith("while expanding") for note in diagnostic.notes):
+        diagnostic = diagnostic.noting(Note(f"while expanding ({macro.name.name} ...)", place.span))
+    fault.diagnostic = evolve(diagnostic, trail=diagnostic.trail or trail_notes(place))
+    return fault

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final
 
 from sexpgpu.diag import Diagnostic, SxError
@@ -57,7 +57,7 @@ def poison_among(value: Any) -> Poison | None:
 
 def poison_met(traceback: TracebackType | None) -> Poison | None:
     """The poison that the builtin which failed was working on, or what called Lisp from outside."""
-    frames = []
+    frames: list[FrameType] = []
     while traceback is not None:
         if MARK in traceback.tb_frame.f_globals:
             frames.clear()

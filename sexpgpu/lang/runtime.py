@@ -252,7 +252,8 @@ def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
 
 
 _OPERATIONS: Final = (
-    refuse, recoverable, spoilt, Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys,
+    refuse, recoverable, spoilt,
+    Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys,
     elements, counts, count_reached, case_key, define_function, define_variable, declare_variable, variable_bound,
     progv, enter_handlers, leave_handlers, handler_for, handler_bind, assertion_failed, check_type, define_condition,
     no_case, no_type, as_function, truth, one, all_values, lisp_list,

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
-from sexpgpu.diag import Diagnostic, Diagnostics, Note, Span, SxError, error, warning
+from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError, error, warning
 from sexpgpu.lang import toplevel
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.core import Analyzer, Environment
@@ -20,7 +20,7 @@ from sexpgpu.lang.compiler import Deferred, bare_scope, compile_function, furnis
 from sexpgpu.lang.conditions import BUILT_IN_TYPES, Condition, ConditionType, Poisoned
 from sexpgpu.lang.core import standard_core
 from sexpgpu.lang.culprit import pinpointed
-from sexpgpu.lang.faults import converted, current_span, located
+from sexpgpu.lang.faults import converted, current_span, located, of_expansion
 from sexpgpu.lang.forms import NIL, Source, Symbol, T, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.ir import FunctionIR
@@ -28,7 +28,7 @@ from sexpgpu.lang.limits import Limits, Steps, run_deep
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, VariableKind
 from sexpgpu.lang.modules import Modules
 from sexpgpu.lang.observe import Observer
-from sexpgpu.lang.place import EVALUATED, Place, trail_notes
+from sexpgpu.lang.place import EVALUATED, Place
 from sexpgpu.lang.poison import poison_met
 from sexpgpu.lang.recovery import Recovery
 from sexpgpu.lang.selection import Declared, Selected, Selection
@@ -179,21 +179,7 @@ class Session:
 
     def explain_expansion(self, fault: SxError, macro: Macro, place: Place) -> SxError:
         """An error raised by a macro's expander, shown at the call of the macro."""
-        if isinstance(fault, Poisoned):
-            return fault
-        diagnostic = located(fault).diagnostic
-        inside = diagnostic.span
-        if inside is None or macro.quiet:
-            diagnostic = evolve(diagnostic, span=place.span, expected=diagnostic.expected or macro.shape or None)
-        elif diagnostic.code == "E-MACRO-002" or inside.file != place.source.file:
-            what = "is defined here" if diagnostic.code == "E-MACRO-002" else "failed here"
-            note = Note(f"the macro `{macro.name.name}` {what}", inside)
-            diagnostic = evolve(diagnostic, span=place.span, notes=(note,))
-        elif not any(note.text.startswith("while expanding") for note in diagnostic.notes):
-            diagnostic = diagnostic.noting(Note(f"while expanding ({macro.name.name} ...)", place.span))
-        trail = trail_notes(place)
-        fault.diagnostic = evolve(diagnostic, trail=diagnostic.trail or trail)
-        return self._pinpointed(fault)
+        return self._pinpointed(of_expansion(fault, macro, place))
 
     # Names, from outside.
 
@@ -311,7 +297,8 @@ class Session:
     def declare_function(self, module: Module, key: Symbol, place: Place | None) -> FunctionCell:
         """The module's own cell of a function name, so that code analysed from now on refers to it."""
         cell = module.functions.get(key)
-        if cell is None:
+        if cell is None or key in module.imported:  # a definition is this file's own, whatever it imported
+            self._note_shadowing(module, key, place if key in module.imported else None)
             inherited = module.base.function(key) if module.base is not None else None
             cell = Analyzer(self, module).undefined(key, bare_scope(), place or Place(Source("", ""), 0, 0))
             if inherited is not None:
@@ -347,9 +334,14 @@ class Session:
         if before is not None and before != place.span and before.file == place.source.file:
             text = f"`{name.name}` is defined twice; the first definition is at {before.line}:{before.col}"
             self.warn(warning("W-NAME-003", text, place.span))
-        inherited = module.base is not None and (module.base.function(name) or module.base.macro(name))
-        if inherited and before is None:
-            self.warn(warning("W-NAME-001", f"`{name.name}` shadows the library's own", place.span))
+        if before is None or before.file != place.source.file:
+            self._note_shadowing(module, name, place)
+
+    def _note_shadowing(self, module: Module, name: Symbol, place: Place | None, variable: bool = False) -> None:
+        whose = module.shadowed(name, variable)
+        if whose is not None and place is not None:
+            self.warn(warning("W-NAME-001", f"`{name.name}` shadows {whose}", place.span))
+        module.imported.pop(name, None)
 
     def declare_variable(self, module: Module, name: Symbol, kind: str, place: Place | None) -> GlobalVariable:
         """The module's own global variable of a name, perhaps still unbound."""
@@ -357,7 +349,9 @@ class Session:
         inherited = module.base.variable(name) if module.base is not None else None
         if variable is None and inherited is not None and inherited.kind == "special" == kind:
             return inherited
-        if variable is None:
+        if variable is None or name in module.imported:
+            if place is not None and kind == "lexical" and not module.internal:
+                self._note_shadowing(module, name, place, variable=True)
             variable = module.variables[name] = GlobalVariable(name)
         chosen: VariableKind = "special" if kind == "special" else "constant" if kind == "constant" else "lexical"
         variable.kind = chosen

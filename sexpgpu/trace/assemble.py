@@ -295,10 +295,15 @@ def loader_record(value: LoaderValue, declared: Declarations) -> Loader:
     )
 
 
+def _loader_of(value: EvaluationValue, declared: Declarations) -> Loader:
+    assert isinstance(value.loader, LoaderValue)
+    return loader_record(value.loader, declared)
+
+
 def _evaluation_record(value: EvaluationValue, declared: Declarations) -> Evaluation:
     return Evaluation(
         value.name,
-        loader_record(value.loader, declared),
+        _loader_of(value, declared),
         value.name,
         value.every,
         value.at,

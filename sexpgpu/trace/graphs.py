@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sexpgpu.diag import Span, SxError, error
-from sexpgpu.lang.active import active, as_function
+from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, all_values, keyword, lisp_list, one
 from sexpgpu.lang.functions import info_of_function
@@ -176,7 +176,12 @@ def _with_context(graph: GraphTrace, function: Callable[..., Any], batch: Batch)
 
 
 def _call(
-    graph: GraphTrace, contract: Contract, name: str, function: Callable[..., Any], outputs: list[Any], labels: list[Any]
+    graph: GraphTrace,
+    contract: Contract,
+    name: str,
+    function: Callable[..., Any],
+    outputs: list[Any],
+    labels: list[Any],
 ) -> Any:
     """A contract function, with `:ctx` where its lambda list names that keyword; poison where it failed."""
     try:

@@ -172,8 +172,8 @@ ENTRIES: tuple[Entry, ...] = (
           "The declaration is not a standard one and has no effect.",
           "(defun f (x) (declare (ignroe x)) 1)"),
     Entry("W-FLOW-001", "code that is never reached",
-          "A form stands behind one that always leaves (`return-from`, `go`, `throw`, `error`), or a clause of `cond` or "
-          "`typecase` behind one that always applies.",
+          "A form stands behind one that always leaves (`return-from`, `go`, `throw`, `error`), or a clause of `cond` "
+          "or `typecase` behind one that always applies.",
           "(defun sign (x) (cond (t 1) ((< x 0) -1)))"),
     Entry("W-KNOB-001", "knob is never read",
           "Nothing in the file reads the knob, so setting it changes nothing.",

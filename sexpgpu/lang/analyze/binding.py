@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sexpgpu.diag import SxError, warning
@@ -329,6 +330,8 @@ def _local_functions(an: Analyzer, items: Items, scope: Scope, place: Place, rec
         name = function_key(*parts[0], shape)
         var = an.variable(name, scope.function, parts[0][1])
         inner.functions[name] = var
+        with suppress(SxError):  # it is reported where the function is analysed
+            var.parameters = parse_lambda_list(*parts[1]).parameters
         definitions.append((name, var, parts, where))
     functions = []
     for name, var, parts, where in definitions:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sexpgpu.diag import Note, SxError
+from sexpgpu.lang.analyze.arguments import mismatch
 from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed
 from sexpgpu.lang.analyze.mentions import note_mentions
-from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
+from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.analyze.reach import warn_unreached
 from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
-from sexpgpu.lang.builtin import Builtin, python_name, show, unknown_keyword, wrong_count
+from sexpgpu.lang.builtin import Builtin, python_name, show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.edits import inserted
-from sexpgpu.lang.forms import NIL, Cons, SourceCons, Symbol, keyword, one, symbol
+from sexpgpu.lang.forms import NIL, Cons, SourceCons, Symbol, one, symbol
 from sexpgpu.lang.ir import (
     Call,
     CallBuiltin,
@@ -111,7 +114,7 @@ class Analyzer:
                 return self._computed_call(form, scope, place)
             local = scope.local_function(head)
             if isinstance(local, LocalVar):
-                return Call(place, self.local(local, scope, place), self.operands(form, scope, place))
+                return self._local_call(local, form, scope, place)
             if local is None:
                 special = SPECIALS.get(head)
                 if special is not None:
@@ -124,8 +127,8 @@ class Analyzer:
             expansions += 1
             if expansions > DEEPEST_EXPANSION:
                 raise endless_expansion(head, place)
-            form = self.expand(macro, form, scope, place)
-            place = place.expanded(head.name, macro.quiet).of_form(form)
+            call, form = form, self.expand(macro, form, scope, place)
+            place = place.expanded(head.name, macro.quiet, call).of_form(form)
 
     def each(self, items: Items, scope: Scope) -> list[Node]:
         """The nodes of several forms."""
@@ -153,6 +156,15 @@ class Analyzer:
             return node
         outer = [var for var in dict.fromkeys(self.assigned[known:]) if scope.variable(var.symbol) is var]
         return Guard(place, node, outer)
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Inside the block errors are handled: a call whose arguments do not fit is the handler's business."""
+        self.handling += 1
+        try:
+            yield
+        finally:
+            self.handling -= 1
 
     def check_count(self, form: Cons, items: Items, least: int, most: int | None, shape: str, place: Place) -> None:
         if len(items) < least or (most is not None and len(items) > most):
@@ -281,7 +293,7 @@ class Analyzer:
             return self.call_builtin(cell.builtin, self.operands(form, scope, place), place)
         head_place = place.of_element(form)
         if cell is None and name.name in OUTSIDE and name not in self.module.upcoming:
-            raise outside_subset(name, place)
+            raise refused_operator(self.module, name, place)
         if cell is None or not cell.defined:
             if cell is None and isinstance(scope.variable(name), LocalVar):
                 raise variable_as_function(self.module, name, form, scope, head_place)
@@ -290,13 +302,22 @@ class Analyzer:
                 self.note_undefined(cell, scope, head_place)
         function = GlobalRef(head_place, cell.ref, self.module.key_of(cell.ref, f"f:{name.name}"))
         args = self.operands(form, scope, place)
-        if self._waits and not self.module.standard:
-            self.module.waiting_calls.append((cell, len(args), place))
+        if self._waits and not self.handling and not self.module.standard:
+            self.module.waiting_calls.append((cell, args, place))
         return Call(place, function, args)
+
+    def _local_call(self, function: LocalVar, form: Cons, scope: Scope, place: Place) -> Node:
+        args = self.operands(form, scope, place)
+        if function.parameters is not None and not self.handling:
+            note = Note(f"`{show(function.symbol)}` is defined here", function.place.span)
+            wrong = mismatch(show(function.symbol), function.parameters, args, place, (note,))
+            if wrong is not None:
+                raise wrong
+        return Call(place, self.local(function, scope, place), args)
 
     def note_undefined(self, cell: FunctionCell, scope: Scope, place: Place) -> None:
         """A name that has to be defined by the end of the file, unless the code runs now and shows by itself."""
-        if self._waits:
+        if self._waits and not self.handling:
             self.module.undefined_calls.append((cell, (scope, place)))
 
     def undefined(self, name: Symbol, scope: Scope, place: Place, now: bool = False) -> FunctionCell:
@@ -318,10 +339,12 @@ class Analyzer:
     def call_builtin(self, builtin: Builtin, args: list[Node], place: Place) -> Node:
         """A call of a library function, its count and literal keywords checked now."""
         parameters = builtin.parameters
-        least, positional = len(parameters.required), parameters.positional
-        if len(args) < least or (parameters.most is not None and len(args) > parameters.most):
-            wrong = wrong_count(builtin.name, parameters, len(args)).diagnostic
-            raise fault(place, wrong.code, wrong.message, wrong.help, culprit=wrong.culprit)
+        positional = parameters.positional
+        wrong = mismatch(builtin.name, parameters, args, place)
+        if wrong is not None:
+            if not self.handling:
+                raise wrong
+            return Call(place, Const(place, builtin.call), args)  # for the handler
         if parameters.keys is None or len(args) <= positional:
             return CallBuiltin(place, builtin, args, [])
         pairs = args[positional:]
@@ -330,13 +353,4 @@ class Analyzer:
         if plain and parameters.rest is None and all(n.keyword and n.name in parameters.keys for n in names):
             keywords = [(python_name(n.name), value) for n, value in zip(names, pairs[1::2], strict=True)]
             return CallBuiltin(place, builtin, args[:positional], keywords)
-        if plain and parameters.rest is None and not parameters.other_keys:
-            for name, node in zip(names, pairs[::2], strict=True):
-                if name.keyword and name.name not in parameters.keys and keyword("allow-other-keys") not in names:
-                    wrong = unknown_keyword(builtin.name, name.name, parameters.keys).diagnostic
-                    raise fault(node.place, wrong.code, wrong.message, wrong.help, culprit=wrong.culprit)
         return Call(place, Const(place, builtin.call), args)
-
-    def definition_note(self, name: str, span: Any) -> Note:
-        """`defined at ...`."""
-        return Note(f"`{name}` is defined here", span)

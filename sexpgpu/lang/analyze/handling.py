@@ -27,7 +27,8 @@ def handler_case(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node
         clause = item[0]
         if isinstance(clause, Cons) and isinstance(clause.car, Symbol) and clause.car.name == "no-error":
             return _with_no_error(an, [i for i in items if i is not item], clause, scope, place)
-    body = an.analyze(items[0][0], scope, items[0][1])
+    with an.handled():
+        body = an.analyze(items[0][0], scope, items[0][1])
     clauses: list[tuple[Any, LocalVar | None, Node]] = []
     for form, where in items[1:]:
         if not isinstance(form, Cons) or not isinstance(form.cdr, Cons):
@@ -67,7 +68,9 @@ def _with_no_error(an: Analyzer, items: Items, clause: Cons, scope: Scope, place
 def ignore_errors(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     var = an.variable(symbol("condition"), scope.function, place)
     given = Values(place, [Const(place, NIL), LocalRef(place, var)])
-    return Handle(place, an.sequence(items, scope, place), [(symbol("error"), var, given)])
+    with an.handled():
+        body = an.sequence(items, scope, place)
+    return Handle(place, body, [(symbol("error"), var, given)])
 
 
 @special("(handler-bind ((type function)...) form...)", 1)
@@ -80,7 +83,8 @@ def handler_bind(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node
             raise malformed(where, shape, f"a binding is (type function), found {show(form)}")
         types.append(parts[0][0])
         functions.append(an.analyze(parts[1][0], scope, parts[1][1]))
-    body = an.sequence(items[1:], scope, place)
+    with an.handled():
+        body = an.sequence(items[1:], scope, place)
     return Within(place, "handler_bind", [Const(place, types), *functions], body)
 
 

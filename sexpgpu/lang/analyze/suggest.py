@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sexpgpu.diag import Edit, Note, SxError, nearest
 from sexpgpu.lang.analyze.grammar import SPECIALS, fault
-from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
+from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.culprit import word
@@ -37,6 +37,8 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
         return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help, fix=fix)
     else:
         near = nearest(name.name, {v.name for v in _variables(module)})
+        if module.missing is not None and near not in module.own_names():
+            return Poisoned(module.missing)
         help = f"did you mean `{near}`?" if near else f"bind it with let, or define it with (def {name.name} ...)"
     return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help, culprit=word(name.name, near))
 
@@ -48,7 +50,7 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -
         return Poisoned(failure)
     later = module.upcoming.get(name)
     if later is None and name.name in OUTSIDE:
-        return outside_subset(name, place)
+        return refused_operator(module, name, place)
     notes: tuple[Note, ...] = ()
     near = None
     fix: tuple[Edit, ...] = ()
@@ -62,6 +64,8 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -
     else:
         known = module.names() | scope.function_names() | {s.name for s in SPECIALS}
         near = nearest(name.name, known)
+        if module.missing is not None and near not in module.own_names():
+            return Poisoned(module.missing)
         help = f"did you mean `{near}`?" if near else None
     message = f"there is no function `{show(name)}`"
     culprit = word(name.name, near) if later is None and not fix else None

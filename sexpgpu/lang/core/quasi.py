@@ -6,15 +6,18 @@ from typing import Any, Final
 
 from sexpgpu.diag import Culprit, error
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
+from sexpgpu.lang.forms import NIL, Cons, SourceCons, Symbol, lisp_list
 
 CONS: Final = Symbol("cons")
 APPEND: Final = Symbol("append")
 TO_VECTOR: Final = Symbol("to-vector")
 LISTED: Final = Symbol("listed")
+WRITTEN: Final = Symbol("written")
 """Uninterned, so that no file can redefine what a backquote calls."""
 
-quasi = Library("backquote", names={"cons": CONS, "append": APPEND, "to-vector": TO_VECTOR, "listed": LISTED})
+_NAMES: Final = {"cons": CONS, "append": APPEND, "to-vector": TO_VECTOR, "listed": LISTED, "written": WRITTEN}
+
+quasi = Library("backquote", names=_NAMES)
 
 
 @quasi.builtin("cons", "(car cdr)")
@@ -29,6 +32,13 @@ def append(items: Any, rest: Any) -> Any:
     if rest is NIL:
         return items  # the last splice may give a dotted tail
     return lisp_list(list(items), rest)
+
+
+@quasi.builtin("written", "(template car cdr)")
+def written(template: SourceCons, car: Any, cdr: Any) -> Any:
+    """The first cons of a list, at the place of the template that it is made from."""
+    place = (template.source, template.start, template.end, template.car_start, template.car_end)
+    return SourceCons(car, cdr, *place)
 
 
 @quasi.builtin("to-vector", "(list)")
