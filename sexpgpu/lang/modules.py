@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 SHAPE = '(require "sexpgpu/name" | "./file.sx" [:as alias] [:import (name...)])'
 STANDARD = "sexpgpu/"
+STANDARD_INPUT = "-"
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 
 
@@ -62,12 +64,18 @@ class Modules:
         self.adopted: dict[str, Loaded] = {}
 
     def read(self, path: str) -> Source:
-        """A file's text, of `overlay` or the disk; E-MOD-001 when it is not there, E-READ-011 when it is no text."""
+        """A file's text, of `overlay` or the disk; E-MOD-001 when it is not there, E-READ-011 when it is no text.
+
+        `-` is standard input, which is read once.
+        """
         if path in self.overlay:
             return Source(path, self.overlay[path])
         try:
-            with open(path, "rb") as file:
-                data = file.read()
+            if path == STANDARD_INPUT:
+                data = sys.stdin.buffer.read()
+            else:
+                with open(path, "rb") as file:
+                    data = file.read()
         except OSError as fault_:
             reason = "is a directory" if os.path.isdir(path) else (fault_.strerror or "cannot be read").lower()
             raise error("E-MOD-001", f"{path}: {reason}") from fault_
@@ -75,6 +83,8 @@ class Modules:
             text = data.decode("utf-8")
         except UnicodeDecodeError as fault_:
             raise error("E-READ-011", f"{path} is not UTF-8 text (byte {fault_.start})") from fault_
+        if path == STANDARD_INPUT:
+            self.overlay[path] = text
         return Source(path, text)
 
     def require(self, module: Module, form: Cons, place: Place) -> Any:
@@ -149,7 +159,7 @@ class Modules:
         self.loaded.clear()
 
     def _adopt(self, path: str) -> Module | None:
-        """The prepared module; None when there is none, or it or one that it requires reads otherwise or is observed."""
+        """What was prepared; None when there is none, or it or one that it requires is observed or reads otherwise."""
         ready = self._ready.get(path)
         observer = self._session.observer
         if observer is not None and path in observer.files:

@@ -253,7 +253,7 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
             if source != "set":
                 raise
             session.diagnostics.report(wrong.diagnostic)  # the other values given are looked at all the same
-            value = default
+            value, source = default, "default"
         session.define_variable(module, name, "lexical", value, parts[0][1])
         session.selected.knobs.append(KnobValue(name.name, print_form(value), source))
         session.selected.declarations.append(_declaration(name.name, default, options))
