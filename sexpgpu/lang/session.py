@@ -63,7 +63,6 @@ class Session:
         self.mender: Callable[[Session, SxError], SxError] | None = None  # looks for a fix of a located error
         self.recovery = Recovery()
         self._number = 0
-        self._unread: set[int] = set()
         self._steps = Steps(self.limits.steps)
         furnish(self.base, self.tick)
         for name, value in ((NIL, NIL), (T, T)):
@@ -220,8 +219,7 @@ class Session:
         """The function of a symbol; E-NAME-002 when there is none."""
         cell = self.module.function(name)
         if cell is None or not cell.defined:
-            source = Source("", "")
-            diagnostic = unknown_function(self.module, name, bare_scope(), Place(source, 0, 0))
+            diagnostic = unknown_function(self.module, name, bare_scope(), Place(Source("", ""), 0, 0))
             if isinstance(diagnostic, Poisoned):
                 raise diagnostic
             raise SxError(evolve(diagnostic.diagnostic, span=None))
