@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from sexpgpu.diag import Diagnostic, apply_edits, render
+from sexpgpu.diag import Diagnostic, apply_edits
 
 
 def cases(folder: Path) -> list[Path]:
@@ -12,16 +13,7 @@ def cases(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob("*.sx") if not file.name.endswith(".fixed.sx"))
 
 
-def compare(case: Path, diagnostics: list[Diagnostic], sources: dict[str, str], update: bool) -> None:
-    """What is told of a case, as the file of its name with `.txt` has it."""
-    golden = case.with_suffix(".txt")
-    told = "\n\n".join(render(diagnostic, sources) for diagnostic in diagnostics) + "\n"
-    if update:
-        golden.write_text(told, encoding="utf-8")
-    assert told == golden.read_text(encoding="utf-8"), f"pytest --update-golden writes {golden.name}"
-
-
-def mended(case: Path, diagnostics: list[Diagnostic], file: str) -> str:
+def mended(case: Path, diagnostics: Iterable[Diagnostic], file: str) -> str:
     """The text with the fixes of all diagnostics made; without any, the mended file beside the case."""
     edits = dict.fromkeys(edit for diagnostic in diagnostics for edit in diagnostic.fix)
     by_hand = case.with_suffix(".fixed.sx")

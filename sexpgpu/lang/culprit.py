@@ -106,8 +106,10 @@ def _argument(source: Source, form: Written, culprit: Culprit) -> Written | None
 def _mended(diagnostic: Diagnostic, culprit: Culprit, found: Written, source: Source, aliases: set[str]) -> Diagnostic:
     """With the edit: `instead` for a literal (a variable's is where it is bound), else the texts around it."""
     if culprit.away:
-        start = len(source.text[: found.start].rstrip())
-        return diagnostic.fixed_by(_edit(source, start, found.end, ""))
+        before, behind = source.text[: found.start], source.text[found.end :]
+        if before.endswith("\n") and behind.startswith("\n"):
+            return diagnostic.fixed_by(_edit(source, found.start, found.end + 1, ""))
+        return diagnostic.fixed_by(_edit(source, len(before.rstrip()), found.end, ""))
     if culprit.instead is not None and (not culprit.value or is_literal(found.datum)):
         return diagnostic.fixed_by(_edit(source, found.start, found.end, culprit.instead))
     if culprit.value and isinstance(found.datum, Symbol):

@@ -119,8 +119,9 @@ class Modules:
         if name.startswith(STANDARD):
             return str(self._standard / (name[len(STANDARD) :] + ".sx"))
         if not name.startswith((".", "/")):
-            help = f'write "./{name}" for a file beside this one, or "sexpgpu/..." for a standard module'
             meant = self._meant(name, place)
+            help = f'write "./{name}" for a file beside this one, or "sexpgpu/..." for a standard module'
+            help = f'did you mean "{meant}"?' if meant else help
             fix = replaced(place, f'"{name}"', f'"{meant}"') if meant else ()
             raise fault(place, "E-MOD-001", f"there is no module `{name}`", help, fix=fix)
         return os.path.normpath(os.path.join(os.path.dirname(place.source.file), name))

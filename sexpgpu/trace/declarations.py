@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, field
 
 from sexpgpu.data.source import Source
-from sexpgpu.diag import Note, Span, error
+from sexpgpu.diag import Culprit, Note, Span, error
 from sexpgpu.experiment import RunConfig
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.poison import Poison
@@ -113,7 +113,8 @@ class Declarations:
         """Keep the run; E-RUN-011 at a second one."""
         if self.run is not None:
             note = [Note("the first defrun", self.run.span)] if self.run.span else []
-            raise error("E-RUN-011", "a file has one defrun", notes=note)
+            help = "leave one of them out"
+            raise error("E-RUN-011", "a file has one defrun", help=help, notes=note, culprit=Culprit(away=True))
         self.run = run
 
 

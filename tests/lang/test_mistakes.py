@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sexpgpu.diag import Diagnostic, Diagnostics
+from sexpgpu.diag import Diagnostic, Diagnostics, render
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.standard import standard_session
-from tests.mistakes import cases, compare, mended
+from tests.mistakes import cases, mended
 
 CASES = cases(Path(__file__).parent / "mistakes")
 
@@ -21,11 +22,11 @@ def told(text: str, name: str) -> list[Diagnostic]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
-def test_the_fix_as_printed_mends_it(case: Path, pytestconfig: pytest.Config) -> None:
+def test_the_fix_as_printed_mends_it(case: Path, golden: Callable[[str], None]) -> None:
     text = case.read_text(encoding="utf-8")
     found = told(text, case.name)
     assert found
-    compare(case, found, {case.name: text}, pytestconfig.getoption("--update-golden"))
+    golden("\n\n".join(render(diagnostic, {case.name: text}) for diagnostic in found))
     after = told(mended(case, found, case.name), case.name)
     assert [d for d in after if d.severity == "error" or d.code in {f.code for f in found}] == []
 

@@ -12,7 +12,7 @@ from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malfo
 from sexpgpu.lang.analyze.mentions import note_mentions
 from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.analyze.reach import warn_unreached
-from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
+from sexpgpu.lang.analyze.suggest import names_form, unknown_function, unknown_variable, variable_as_function
 from sexpgpu.lang.builtin import Builtin, python_name, show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.edits import inserted
@@ -301,7 +301,11 @@ class Analyzer:
             if not cell.defined:
                 self.note_undefined(cell, scope, head_place)
         function = GlobalRef(head_place, cell.ref, self.module.key_of(cell.ref, f"f:{name.name}"))
+        told = len(self.faults)
         args = self.operands(form, scope, place)
+        if not cell.defined and len(self.faults) > told and names_form(self.module, name):
+            del self.faults[told:]  # they come of taking parts of another syntax for arguments
+            raise unknown_function(self.module, name, scope, head_place)
         if self._waits and not self.handling and not self.module.standard:
             self.module.waiting_calls.append((cell, args, place))
         return Call(place, function, args)

@@ -9,7 +9,7 @@ from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.culprit import word
 from sexpgpu.lang.edits import inserted, moved_up, text_at
-from sexpgpu.lang.forms import Cons, Symbol
+from sexpgpu.lang.forms import Cons, Symbol, symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import Scope
@@ -43,12 +43,24 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
     return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help, culprit=word(name.name, near))
 
 
+def names_form(module: Module, name: Symbol) -> bool:
+    """Whether a name that nothing defines was most likely meant as that of a special form or macro."""
+    if name in module.upcoming or name in module.poisoned:
+        return False
+    near = nearest(name.name, module.names() | {s.name for s in SPECIALS})
+    return near is not None and (symbol(near) in SPECIALS or module.macro(symbol(near)) is not None)
+
+
 def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
     """E-NAME-002, or the failure of the form that should have defined the name."""
     failure = module.poisoned.get(name, module.torn)
     if failure is not None:
         return Poisoned(failure)
     later = module.upcoming.get(name)
+    if name.keyword:
+        made = inserted(place, "list ") if text_at(place).lower() == f":{name.name}" else ()
+        message = f"`:{name.name}` is a keyword, not a function"
+        return fault(place, "E-NAME-002", message, f"(list :{name.name} ...) makes a list of them", fix=made)
     if later is None and name.name in OUTSIDE:
         return refused_operator(module, name, place)
     notes: tuple[Note, ...] = ()
