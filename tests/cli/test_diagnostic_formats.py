@@ -79,7 +79,7 @@ def places(result: Any, member: str) -> list[Any]:
 
 
 def test_a_sarif_log_has_the_structure_of_the_standard(tmp_path: Path) -> None:
-    """§3.13 sarifLog, §3.14 run, §3.19 toolComponent, §3.49 reportingDescriptor, §3.27 result, §3.29-3.30 places, §3.55-3.57 fixes."""
+    """§3.13 sarifLog, §3.14 run, §3.19 toolComponent, §3.49 descriptor, §3.27 result, §3.29-3.30 places, §3.55 fix."""
     log = logged(faulty(tmp_path))
     assert log.keys() == {"$schema", "version", "runs"}
     assert log["version"] == "2.1.0"
