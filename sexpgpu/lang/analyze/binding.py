@@ -341,6 +341,7 @@ def _local_functions(an: Analyzer, items: Items, scope: Scope, place: Place, rec
             made = analyze_lambda(an, name.name, parts[1], parts[2:], outer, where, block)
         except SxError as fault_:
             made = refused_lambda(an, name.name, fault_, parts, outer, where)
+            var.parameters = None
         functions.append((var, made))
     body = split_body(an, items[1:])
     inside = inner.inner()
