@@ -46,6 +46,11 @@ class ListText:
         """The datum of an element."""
         return self.cells[index].car
 
+    @property
+    def span(self) -> Span:
+        """Where the list is written."""
+        return self.datum.span
+
     def text(self, index: int) -> str:
         """An element as it is written."""
         cell = self.cells[index]

@@ -146,9 +146,13 @@ def scene_of(session: Session, fault: SxError) -> Scene | None:
     form = _list_at(session, span)
     if form is None:
         return None
-    frames = frames_at(fault.__traceback__, span)
-    frame, callee = frames if frames is not None else (None, None)
-    return Scene(session, fault, form, frame, callee)
+    frames, executed = frames_at(fault.__traceback__, span), form
+    around: ListText | None = form
+    while frames is None and around is not None:  # the error is shown at a part of the form that was executed
+        frames, executed, around = frames_at(fault.__traceback__, around.span), around, around.outer
+    if frames is None:
+        return Scene(session, fault, form, None, None)
+    return Scene(session, fault, executed, *frames)
 
 
 def written_by_user(span: Span) -> bool:
