@@ -306,6 +306,15 @@ def condition_from(fault: BaseException) -> Condition:
 
     A fault of ours flies on.
     """
+    known_as = vars(fault).get("condition")
+    if isinstance(known_as, Condition):
+        return known_as
+    condition = _condition(fault)
+    vars(fault)["condition"] = condition  # a handler further out sees the same one
+    return condition
+
+
+def _condition(fault: BaseException) -> Condition:
     if isinstance(fault, RecursionError):  # its frames are counted only where it is reported
         return condition_of(error("E-LIMIT-002", "calls are nested too deeply"))
     known = converted(fault, active().parameters_of)

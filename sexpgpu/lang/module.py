@@ -77,7 +77,7 @@ class Module:
         self.variables: dict[Symbol, GlobalVariable] = {}
         self.macros: dict[Symbol, Macro] = {}
         self.symbol_macros: dict[Symbol, Any] = {}
-        self.setf_expanders: dict[Symbol, Callable[[Any], Any]] = {}
+        self.setf_expanders: dict[Symbol, Callable[[Any, Any], Any]] = {}
         self.imported: dict[Symbol, tuple[str, Span | None]] = {}
         self.upcoming: dict[Symbol, Upcoming] = {}
         self.heads: dict[Symbol, str] = {}  # the defining form of each name, as the file's text shows them
@@ -122,7 +122,7 @@ class Module:
         found = self.symbol_macros.get(name)
         return found if found is not None or self.base is None else self.base.symbol_macro(name)
 
-    def setf_expander(self, name: Symbol) -> Callable[[Any], Any] | None:
+    def setf_expander(self, name: Symbol) -> Callable[[Any, Any], Any] | None:
         """What defsetf or define-setf-expander said of `name`: the five values of a place."""
         found = self.setf_expanders.get(name)
         return found if found is not None or self.base is None else self.base.setf_expander(name)

@@ -34,7 +34,7 @@ class _Full(Exception):
 class _Sink:
     """Collects pieces of text up to a length."""
 
-    __slots__ = ("backquotes", "depth", "labels", "parts", "room", "style")
+    __slots__ = ("backquotes", "depth", "labels", "own", "parts", "room", "style")
 
     def __init__(self, room: int, style: Style = PLAIN) -> None:
         self.parts: list[str] = []
@@ -42,6 +42,7 @@ class _Sink:
         self.depth = 0
         self.backquotes = 0
         self.style = style
+        self.own = False  # whether structures are printed by their types' own functions
         self.labels: dict[int, int] = {}  # of what is met again: 0, then its number once it has been written
 
     def put(self, text: str) -> None:
@@ -62,10 +63,15 @@ def print_text(value: Any) -> str:
 
 
 def in_style(value: Any, escape: bool, style: Style) -> str:
-    """`value` as a style says; with `circle`, what it holds twice is written once, behind `#1=`."""
-    if style == PLAIN:
-        return print_form(value) if escape else print_text(value)
+    """`value` as a style says; with `circle`, what it holds twice is written once, behind `#1=`.
+
+    Structures with a printing function of their own are printed by it.
+    """
+    writer = ATOMS.get(type(value)) if style is PLAIN else None
+    if writer is not None:
+        return writer(value, escape)
     sink = _Sink(LONGEST, style)
+    sink.own = True
     if style.circle:
         sink.labels = dict.fromkeys(_shared(value), 0)
     return _finished(value, escape, sink)
@@ -268,6 +274,14 @@ def _write_array(array: Array, escape: bool, sink: _Sink) -> None:
 
 
 def _write_structure(value: Structure, escape: bool, sink: _Sink) -> None:
+    printer = next((kind.printer for kind in value.type.line() if kind.printer is not None), None)
+    if printer is not None and sink.own:
+        from sexpgpu.lang.streams import TextOutput
+
+        out = TextOutput()
+        printer(value, out, sink.depth - 1)
+        sink.put(out.text())
+        return
     sink.put(f"#S({spelling(value.type.name.name)}")
     for position, (slot, part) in enumerate(zip(value.type.slots, value.values, strict=True)):
         if position == sink.style.length:

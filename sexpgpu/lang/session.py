@@ -48,6 +48,7 @@ class Session:
         self.base = Module("library", "", None)
         self.modules = Modules(self, standard_modules)
         self.properties: dict[Symbol, Any] = {}
+        self.documents: dict[tuple[Any, Any], Any] = {}  # what (setf documentation) and defvar say, by name and kind
         self.condition_types: dict[Symbol, ConditionType] = {symbol(n): t for n, t in BUILT_IN_TYPES.items()}
         self.types: dict[Symbol, Callable[[Any], bool]] = {}
         self.type_expanders: dict[Symbol, Callable[..., Any]] = {}

@@ -10,6 +10,11 @@ from tests.lang.evaluation import fault, shown, written
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
+        ('(formatter "~a-~a") 1 2', "1-2"),
+        ('"~?!" (formatter "~a~a") \'(1 2)', "12!"),
+        ('"~@?~a" (formatter "~a;") 1 2', "1;2"),
+        ('"~{~}" (formatter "~a,") \'(1 2)', "1,2,"),
+        ('"[~{~\n~}]" \'()', "[]"),
         ('"~a ~s" "x" "x"', 'x "x"'),
         ('"~5a|~5@a|~5,,2,\'*a|" 1 2 3', "1    |    2|3****|"),
         ('"~:a ~:s" nil nil', "() ()"),

@@ -15,7 +15,7 @@ from sexpgpu.lang.analyze.reach import is_written, warn_uncalled, warn_unread
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.core.destructuring import Pattern
 from sexpgpu.lang.edits import head_replaced, removed, wrapped
-from sexpgpu.lang.forms import NIL, Cons, Symbol, setf_name, symbol
+from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, setf_name, symbol
 from sexpgpu.lang.ir import (
     Const,
     DynamicLet,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 SETF: Final = symbol("setf")
 SETQ: Final = symbol("setq")
+PSETF: Final = symbol("psetf")
 LAMBDA: Final = symbol("lambda")
 LET: Final = "(let ((name value)...) form...)"
 
@@ -262,20 +263,16 @@ def setq(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
 def psetq(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     if len(items) % 2:
         raise malformed(items[-1][1], "(psetq [name value]...)", f"`{show(items[-1][0])}` has no value")
+    names = [name_of(target, "(psetq [name value]...)") for target in items[::2]]
+    if any(isinstance(scope.variable(name), SymbolMacro) for name in names):
+        # The parts of a place that a name stands for are evaluated in their turn, between the values.
+        return an.analyze(Cons(PSETF, lisp_list([form for form, _ in items])), scope, place)
     bindings: list[tuple[LocalVar, Node]] = []
     writes: list[Node] = []
-    for target, value in zip(items[::2], items[1::2], strict=True):
-        name = name_of(target, "(psetq [name value]...)")
+    for name, target, value in zip(names, items[::2], items[1::2], strict=True):
         var = an.variable(name, scope.function, target[1])
         bindings.append((var, an.analyze(value[0], scope, value[1])))
-        meaning = scope.variable(name)
-        if isinstance(meaning, SymbolMacro):
-            inner = scope.inner()
-            fresh = Symbol(name.name)
-            inner.variables[fresh] = var
-            writes.append(an.analyze(Cons(SETF, Cons(name, Cons(fresh, NIL))), inner, place))
-        else:
-            writes.append(an.assign(name, LocalRef(target[1], var), scope, target[1]))
+        writes.append(an.assign(name, LocalRef(target[1], var), scope, target[1]))
     return Let(place, bindings, Seq(place, [*writes, Const(place, NIL)]))
 
 

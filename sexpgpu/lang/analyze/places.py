@@ -48,6 +48,13 @@ def form(*parts: Any) -> Any:
     return lisp_list(parts)
 
 
+def environment_of(an: Analyzer, scope: Scope) -> Any:
+    """What a macro's `&environment` parameter gets in a scope."""
+    from sexpgpu.lang.analyze.core import Environment  # which imports this module's package
+
+    return Environment(an, scope)
+
+
 def access(an: Analyzer, target: Any, scope: Scope, place: Place) -> Access:
     """How to read and write a place; E-MACRO-003 for what is none."""
     where = place.of_form(target)
@@ -68,7 +75,7 @@ def access(an: Analyzer, target: Any, scope: Scope, place: Place) -> Access:
             return special_access(an, target, scope, where)
         expander = an.module.setf_expander(name)
         if expander is not None and scope.local_function(name) is None:
-            return _from_values(expander(target), where)
+            return _from_values(expander(target, environment_of(an, scope)), where)
         key = setf_name(name)
         if scope.local_function(key) is not None or an.module.function(key) is not None or key in an.module.upcoming:
             return _function_access(target, key)
@@ -294,7 +301,7 @@ def defsetf(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     if isinstance(items[1][0], Symbol) and items[1][0] is not NIL:
         writer = items[1][0]
 
-        def short(target: Cons) -> Any:
+        def short(target: Cons, environment: Any) -> Any:
             part = _function_access(target, setf_name(name))
             args = _items(part.reader)[1:]
             return _five(part.bindings, part.stores, form(writer, *args, part.stores[0]), part.reader)
@@ -308,7 +315,7 @@ def defsetf(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     made = analyze_lambda(an, name.name, (parameters, items[1][1]), items[3:], inner, place, name)
     function = an.session.compile_function(an.module, made, place)
 
-    def long(target: Cons) -> Any:
+    def long(target: Cons, environment: Any) -> Any:
         held = [(Symbol("arg"), arg) for arg in _items(target.cdr)]
         fresh = [Symbol("new") for _ in stores]
         names = [name for name, _ in held]
@@ -329,7 +336,7 @@ def define_setf_expander(an: Analyzer, items: Items, scope: Scope, place: Place)
     name = name_of(items[0], "(define-setf-expander name lambda-list form...)")
     made = macro_function(an, name, items, compile_time_scope(scope), place)
     function = an.session.compile_function(an.module, made, place)
-    an.module.setf_expanders[name] = lambda target: function(target, NIL)
+    an.module.setf_expanders[name] = function
     return Const(place, name)
 
 
@@ -351,6 +358,11 @@ def define_modify_macro(an: Analyzer, items: Items, scope: Scope, place: Place) 
 
     an.session.define_macro(an.module, name, expand, show(items[1][0]), place)
     return Const(place, name)
+
+
+def setf_expansion(part: Access) -> Any:
+    """The five values of `get-setf-expansion`."""
+    return _five(part.bindings, part.stores, part.writer, part.reader)
 
 
 def _passed_on(parameters: tuple[Any, Place]) -> list[Any]:

@@ -9,7 +9,7 @@ from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, TypeFault, initialised
 from sexpgpu.lang.core.handlers import is_condition
-from sexpgpu.lang.faults import condition_from, current_span
+from sexpgpu.lang.faults import condition_from, current_span, locate_condition
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
 from sexpgpu.lang.library.typespec import is_type
@@ -62,12 +62,32 @@ def _formatted(control: Any, *args: Any) -> str:
 
 def _run_handlers(condition: Condition) -> None:
     """Call the handler-bind handlers, innermost first; a handler-case that takes it ends the signalling."""
+    if _is_taken(condition):
+        raise _fault(condition)
+
+
+def signal_fault(fault: Exception) -> None:
+    """Let the handlers see an error of a builtin before what it passes through is undone.
+
+    A handler sees an error once; where a handler-case takes it, those outside see nothing.
+    """
+    if not active().handlers or isinstance(fault, RecursionError):
+        return
+    condition = condition_from(fault)
+    locate_condition(condition, fault)
+    _is_taken(condition, once=True)
+
+
+def _is_taken(condition: Condition, once: bool = False) -> bool:
+    """Call the handler-bind handlers in force, innermost first, up to a handler-case that takes the condition."""
     handlers = active().handlers
     for index in range(len(handlers) - 1, -1, -1):
         kind, entry = handlers[index]
         if kind == "case":
             if any(is_condition(condition, specifier) for specifier in entry):
-                raise _fault(condition)
+                return True
+            continue
+        if once and any(seen is entry for seen in condition.seen_by):
             continue
         condition.seen_by.append(entry)
         for specifier, function in entry:
@@ -79,6 +99,7 @@ def _run_handlers(condition: Condition) -> None:
                     raise _beyond(inner, rest) from inner
                 finally:
                     handlers[index:] = rest
+    return False
 
 
 def _beyond(inner: Exception, disabled: list[tuple[str, list[Any]]]) -> Signalled:

@@ -126,7 +126,9 @@ def dynamic_let(em: Emitter, node: DynamicLet, dest: Dest) -> None:
     with em.nested() as body:
         em.statement(node.body, dest)
     restore = [code.store_cell(key, code.name(old, loc), loc, whole=True) for key, old, _ in reversed(held)]
-    em.add(code.attempt(body, loc, cleanup=restore))
+    fault = em.temp("fault")
+    seen = code.expression(em.runtime("signal_fault", [code.name(fault, loc)], loc), loc)
+    em.add(code.attempt(body, loc, "Exception", fault, [seen, code.reraise(loc)], restore))
 
 
 @expression(Lambda)

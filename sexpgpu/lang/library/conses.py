@@ -196,7 +196,9 @@ def list_length(a: Any) -> Any:
             fast, count, slow = fast.cdr, count + 1, slow.cdr
             if fast is slow:
                 return NIL
-    return count if fast is NIL else _refuse_list("list-length", a)
+    if fast is not NIL:
+        raise wrong_type("list-length", 0, a, "a proper list" if isinstance(a, Cons) else "a list")
+    return count
 
 
 @library.builtin("append", "(&rest lists)")

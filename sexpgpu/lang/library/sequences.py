@@ -69,7 +69,11 @@ def _reverse(name: str) -> None:
             return sequence[::-1]
         if isinstance(sequence, Foreign):
             return sequence.lisp_generic("reverse", (sequence,))
-        return same_kind(sequence, items_of(name, 0, sequence)[::-1], name)
+        items = items_of(name, 0, sequence)[::-1]
+        if name == "nreverse" and isinstance(sequence, Array):
+            sequence.items[: len(items)] = items
+            return sequence
+        return same_kind(sequence, items, name)
 
     library.builtin(name, "(sequence)")(reverse)
 
