@@ -94,15 +94,18 @@ class MacroBuiltin:
 
 @frozen
 class Library:
-    """A named table of builtins, and of macros written in Python.
+    """A named table of builtins, of macros written in Python, and of global variables.
 
-    `names` gives builtins that only generated code calls the uninterned symbols they are called by.
+    `constants` and `specials` give names their values. `names` gives builtins that only generated code calls the
+    uninterned symbols they are called by.
     """
 
     name: str
     table: dict[str, Builtin] = field(factory=dict)
     macros: dict[str, MacroBuiltin] = field(factory=dict)
     names: dict[str, Symbol] = field(factory=dict)
+    constants: dict[str, Any] = field(factory=dict)
+    specials: dict[str, Any] = field(factory=dict)
 
     def builtin(self, name: str, lambda_list: str = "()", *, many: bool = False) -> Callable[[F], F]:
         """Put the decorated function into the table as `name`; the decorator gives it back unchanged."""
@@ -126,6 +129,11 @@ class Library:
             return expand
 
         return enter
+
+    def variables(self) -> Iterator[tuple[str, str, Any]]:
+        """The kind, the name and the value of each global variable."""
+        yield from (("constant", name, value) for name, value in self.constants.items())
+        yield from (("special", name, value) for name, value in self.specials.items())
 
     def __iter__(self) -> Iterator[Builtin]:
         return iter(self.table.values())

@@ -21,7 +21,7 @@ from sexpgpu.lang.conditions import BUILT_IN_TYPES, Condition, ConditionType, Po
 from sexpgpu.lang.core import standard_core
 from sexpgpu.lang.culprit import pinpointed
 from sexpgpu.lang.faults import converted, current_span, located, of_expansion
-from sexpgpu.lang.forms import NIL, Source, Symbol, T, setf_name, symbol
+from sexpgpu.lang.forms import Source, Symbol, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.ir import FunctionIR
 from sexpgpu.lang.limits import Limits, Steps, run_deep
@@ -66,8 +66,6 @@ class Session:
         self._number = 0
         self._steps = Steps(self.limits.steps)
         furnish(self.base, self.tick)
-        for name, value in ((NIL, NIL), (T, T)):
-            self.define_variable(self.base, name, "constant", value, None)
         for library in standard_core():
             self.install(library)
         self.module = self.new_module("user", "")
@@ -100,13 +98,14 @@ class Session:
         return module
 
     def install(self, library: Library) -> None:
-        """Make a library's functions and macros visible to every file."""
+        """Make a library's functions, macros and variables visible to every file."""
         for builtin in library:
             key = library_key(builtin.name, library.names)
             self.base.functions[key] = FunctionCell(key, builtin.call, builtin)
-        for made in library.macros.values():
-            name = symbol(made.name)
+        for name, made in ((symbol(made.name), made) for made in library.macros.values()):
             self.base.macros[name] = Macro(name, _expander(made.expand), made.shape, quiet=True)
+        for kind, written, value in library.variables():
+            self.define_variable(self.base, symbol(written), kind, value, None)
 
     def load_prelude(self, path: str | Path) -> None:
         """Evaluate a file of library definitions: every later file sees them, and its frames are not shown."""

@@ -28,7 +28,7 @@ class Style:
 PLAIN: Final = Style()
 
 _CASES: Final = ("downcase", "upcase", "capitalize")
-_STANDARD: Final[dict[str, Any]] = {
+STANDARD: Final[dict[str, Any]] = {
     "base": 10,
     "radix": NIL,
     "case": keyword("downcase"),
@@ -40,7 +40,7 @@ _STANDARD: Final[dict[str, Any]] = {
 }
 """What the variable of each setting holds when the language starts."""
 
-_VARIABLES: Final = [(name, symbol(f"*print-{name}*"), value) for name, value in _STANDARD.items()]
+_VARIABLES: Final = [(name, symbol(f"*print-{name}*"), value) for name, value in STANDARD.items()]
 _ESCAPE: Final = symbol("*print-escape*")
 
 

@@ -26,7 +26,7 @@ _S: Final = {
     name: symbol(name)
     for name in (
         "setq", "let", "let*", "values", "the", "getf", "progn", "prog1", "car", "cdr", "cons", "adjoin", "+", "-",
-        "multiple-value-bind", "quote", "list*",
+        "multiple-value-bind", "quote", "list*", "ldb", "mask-field", "dpb", "deposit-field",
     )
 }  # fmt: skip
 
@@ -169,7 +169,26 @@ def _getf_access(an: Analyzer, target: Cons, scope: Scope, place: Place) -> Acce
     return Access(bindings, [new], writer, reader)
 
 
-_ACCESSES: Final = {_S["values"]: _values_access, _S["the"]: _the_access, _S["getf"]: _getf_access}
+def _bits_access(an: Analyzer, target: Cons, scope: Scope, place: Place) -> Access:
+    """`(ldb byte place)` and `(mask-field byte place)`: writing them puts the bits into the place."""
+    parts = items_of(target.cdr, place, f"({target.car.name} byte place)")
+    if len(parts) != 2:
+        raise malformed(place, f"({target.car.name} byte place)", f"found {show(target)}")
+    inside = access(an, parts[1][0], scope, parts[1][1])
+    byte, new = Symbol("byte"), Symbol("new")
+    put = _S["dpb"] if target.car is _S["ldb"] else _S["deposit-field"]
+    stored = form(form(inside.stores[0], form(put, new, byte, inside.reader)))
+    writer = form(_S["let"], stored, inside.writer, new)
+    return Access([(byte, parts[0][0]), *inside.bindings], [new], writer, form(target.car, byte, inside.reader))
+
+
+_ACCESSES: Final = {
+    _S["values"]: _values_access,
+    _S["the"]: _the_access,
+    _S["getf"]: _getf_access,
+    _S["ldb"]: _bits_access,
+    _S["mask-field"]: _bits_access,
+}
 
 
 def _bound(bindings: list[tuple[Symbol, Any]], *body: Any) -> Any:

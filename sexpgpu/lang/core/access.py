@@ -47,7 +47,7 @@ def remove_property(plist: Any, indicator: Any) -> Any:
     return MV((plist, NIL))
 
 
-library = Library("names")
+library = Library("names", constants={"nil": NIL, "t": T})
 
 _S: Final = {name: symbol(name) for name in ("or", "symbol", "cons", "eql", "setf", "null")}
 _FUNCTION_NAME: Final = lisp_list(

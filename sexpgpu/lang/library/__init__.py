@@ -29,6 +29,7 @@ CHAPTERS: Final = (
     "subtypes",
     "symbols",
     "types",
+    "variables",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Cons, T
@@ -134,17 +134,12 @@ def byte_position(spec: Any) -> Any:
     return _byte("byte-position", 0, spec)[1]
 
 
-_OF_TWO_BITS: Final = (
-    "clr", "and", "andc2", "1", "andc1", "2", "xor", "ior", "nor", "eqv", "c2", "orc2", "c1", "orc1", "nand", "set",
-)  # fmt: skip
-"""The operations of `boole` by number: its bits say what (1 1), (1 0), (0 1) and (0 0) give, from the lowest."""
-
-
 @library.builtin("boole", "(operation a b)")
 def boole(operation: Any, a: Any, b: Any) -> Any:
     """The bits of two integers combined as one of the constants `boole-and`, `boole-xor`... says."""
+    # The constants are numbers whose bits say, from the lowest, what (1 1), (1 0), (0 1) and (0 0) give.
     code = integer("boole", 1, operation)
-    if not 0 <= code < len(_OF_TWO_BITS):
+    if not 0 <= code < 16:
         raise wrong_type("boole", 1, operation, "one of the constants boole-and, boole-ior and so on")
     a, b = integer("boole", 2, a), integer("boole", 3, b)
     pairs = (a & b, a & ~b, ~a & b, ~a & ~b)
