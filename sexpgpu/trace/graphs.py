@@ -188,8 +188,10 @@ def _call(
         info = info_of_function(function)
         failed = poison_among([*outputs, *labels])
         missing = len(info.parameters.required) - len(outputs) - len(labels) if info is not None else 0
-        # Poison may stand for more than one value: it is taken for as many as are wanted.
+        # Poison may stand for more than one value, or for none: it is taken for as many as are wanted.
         arguments = [*outputs, *[failed] * max(0, missing if failed is not None else 0), *labels]
+        if failed is not None and info is not None and info.parameters.rest is None:
+            del arguments[info.parameters.positional :]
         if info is not None and "ctx" in (info.parameters.keys or ()):
             arguments += [keyword("ctx"), context_plist(graph.float_type, LOOP_CONTEXT)]
         return function(*arguments)
