@@ -23,10 +23,12 @@ def mismatch(
     words = [node.value for node in pairs[::2] if isinstance(node, Const)]
     if parameters.keys is None or len(words) * 2 < len(pairs):
         return None
-    if parameters.rest is None and (len(pairs) % 2 or not all(isinstance(w, Symbol) and w.keyword for w in words)):
+    anything = parameters.other_keys or keyword("allow-other-keys") in words
+    plain = anything or all(isinstance(word, Symbol) and word.keyword for word in words)
+    if parameters.rest is None and (len(pairs) % 2 or not plain):
         values = tuple(node.value if isinstance(node, Const) else None for node in pairs)
         return _told(odd_keywords(name, parameters, values).diagnostic, place, notes)
-    if parameters.rest is not None or parameters.other_keys or keyword("allow-other-keys") in words:
+    if parameters.rest is not None or anything:
         return None
     for word, node in zip(words, pairs[::2], strict=True):
         if isinstance(word, Symbol) and word.name not in parameters.keys:

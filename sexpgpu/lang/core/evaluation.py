@@ -15,6 +15,7 @@ from sexpgpu.lang.compiler import bare_scope
 from sexpgpu.lang.core.expansions import EXPANSIONS
 from sexpgpu.lang.forms import MV, NIL, Cons, Source, Symbol, boolean, one, symbol, values
 from sexpgpu.lang.functions import info_of_function
+from sexpgpu.lang.library.access import items_of_list
 from sexpgpu.lang.place import EVALUATED, Place
 from sexpgpu.lang.reader import Reader
 from sexpgpu.lang.readtime import substitute_read_eval
@@ -114,7 +115,7 @@ def _read_one(text: str, start: int) -> tuple[Any, int] | None:
 @library.builtin("proclaim", "(declaration)")
 def proclaim(declaration: Any) -> Any:
     session = active()
-    words = list(declaration) if declaration is not NIL else []
+    words = items_of_list("proclaim", 1, declaration)
     if words and words[0].name == "special":
         for name in words[1:]:
             session.declare_variable(session.module, name, "special", None)

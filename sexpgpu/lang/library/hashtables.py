@@ -126,7 +126,7 @@ def _digest(value: Any, depth: int) -> int:
             found = found * 1_000_003 + _digest(part, depth + 1)
         return found
     if isinstance(value, int | float | Fraction):
-        text = repr(value)
+        text = repr(abs(value) if value == 0 else value)  # the two zeros of floats are equalp
     elif isinstance(value, str):
         text = f'"{value}'
     elif isinstance(value, Symbol):

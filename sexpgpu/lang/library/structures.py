@@ -333,8 +333,14 @@ def deftype(form: Cons) -> Any:
     if len(parts) < 2 or not isinstance(parts[0], Symbol):
         raise error("E-MACRO-001", "deftype: expected (deftype name lambda-list form...)")
     name, parameters, *body = parts
-    expander = _form("lambda", lisp_list(_starred(parameters)), *body)
+    head = list(itertools.takewhile(lambda part: _is_declaration(part) or isinstance(part, str), body[:-1]))
+    block = _form("block", name, *body[len(head) :])
+    expander = _form("lambda", lisp_list(_starred(parameters)), *head, block)
     return _form("%define-type", _quoted(name), expander)
+
+
+def _is_declaration(form: Any) -> bool:
+    return isinstance(form, Cons) and form.car is symbol("declare")
 
 
 def _starred(parameters: Any) -> list[Any]:

@@ -30,7 +30,7 @@ _SYMBOLS: Final = frozenset({"null", "t", "keyword", "symbol"})
 _FAMILIES: Final[dict[str, frozenset[str]]] = {
     "symbol": _SYMBOLS,
     "keyword": frozenset({"keyword"}),
-    "character": frozenset({"standard-char", "character"}),
+    "character": frozenset({"standard-char", "character", "extended-char"}),
     "base-char": frozenset({"standard-char", "character"}),
     "standard-char": frozenset({"standard-char"}),
     "function": frozenset({"function"}),

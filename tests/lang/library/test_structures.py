@@ -31,6 +31,7 @@ POINT = "(defstruct point (x 0) y) "
         ("(defstruct (a (:type vector)) x) (defstruct (b (:type vector) (:include a (x 5))) y)"
          " (let ((b (make-b :y 2))) (list b (a-x b) (b-y b) (fboundp 'b-p)))", "(#(5 2) 5 2 nil)"),
         ("(list (typep (make-point) 'structure-object) (equalp (copy-structure (make-point)) (make-point)))", "(t t)"),
+        ("(deftype even-or (x) (return-from even-or `(or ,x (integer 0 0)))) (typep 0 '(even-or string))", "t"),
         ("(deftype small () '(integer 0 9)) (list (typep 5 'small) (typep 50 'small))", "(t nil)"),
         ("(deftype upto (n &optional (low 0)) `(integer ,low ,n))"
          " (list (typep 5 '(upto 5)) (typep 5 '(upto 9 6)))", "(t nil)"),
