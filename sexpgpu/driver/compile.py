@@ -128,6 +128,7 @@ def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, li
             results = session.evaluate_file(path, selection)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
+    diagnostics.arrange()
     return session, diagnostics, results
 
 
