@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from sexpgpu.diag import Culprit, Diagnostic, Diagnostics, Note, SxError, error,
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.grammar import fault, items_of, malformed
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.collection import uncollected
 from sexpgpu.lang.compiler import compile_all
 from sexpgpu.lang.edits import replaced
 from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, symbol
@@ -205,7 +207,8 @@ class Modules:
         try:
             source = self.read(path)
             made = session.new_module(name, path)
-            session.evaluate_module(made, source)
+            with uncollected() if made.standard else nullcontext():
+                session.evaluate_module(made, source)
         finally:
             del self._open[path]
             requires = self._requires.pop()
