@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from sexpgpu.diag import Culprit, Diagnostic, Edit, Note, Span
 from sexpgpu.lang.bound import binding_of
 from sexpgpu.lang.forms import NIL, Cons, Source, SourceCons, Symbol
+from sexpgpu.lang.place import EVALUATED
 from sexpgpu.lang.reader import Reader
 
 
@@ -31,7 +32,7 @@ def pinpointed(diagnostic: Diagnostic, text: str | None, aliases: Iterable[str] 
     if culprit is None:
         return diagnostic
     bare = evolve(diagnostic, culprit=None)
-    if span is None or text is None or diagnostic.trail:
+    if span is None or text is None or span.file in ("", EVALUATED) or diagnostic.trail:
         return bare
     source = Source(span.file, text)
     start = source.offset(span.line, span.col)

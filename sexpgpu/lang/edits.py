@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sexpgpu.diag import Edit, Span
 from sexpgpu.lang.forms import Source
-from sexpgpu.lang.place import Place
+from sexpgpu.lang.place import EVALUATED, Place
 
 
 def edit(place: Place, start: int, end: int, text: str) -> tuple[Edit, ...]:
     """`text` for what stands between two offsets of the place's file."""
-    if place.trail is not None or place.source.file[:1] in ("", "<"):
+    if place.trail is not None or place.source.file in ("", EVALUATED):
         return ()
     return (Edit(place.source.span(start, end), text),)
 
