@@ -48,7 +48,8 @@ class Culprit:
     It is the form itself; an atom as the form writes it (`word`); or an argument, counted from 1, of a call of
     `function` (with `of` arguments, where that is known). What mends it: `instead` for the atom or literal, the
     two texts of `around` at its sides, or that it goes (`away`), with the arguments behind it. `value` says that
-    the argument's value is at fault, so that a variable's binding is of interest.
+    the argument's value is at fault, `word` as it is written where it comes from, so that a variable's binding and
+    the calls are of interest. Where only its `head` is to be replaced, that is what it begins with.
     """
 
     word: str | None = None
@@ -59,6 +60,7 @@ class Culprit:
     around: tuple[str, str] | None = None
     away: bool = False
     value: bool = False
+    head: str | None = None
 
 
 @frozen
@@ -138,6 +140,14 @@ class Diagnostics:
         if diagnostic not in self.records:
             self.records.append(diagnostic)
 
+    def arrange(self) -> None:
+        """Put them in the order of the text: file by file as first met, from its top; those without a place last."""
+        spans = [d.span for d in self.records if d.span is not None]
+        rank = {file: number for number, file in enumerate(dict.fromkeys(span.file for span in spans))}
+        self.records.sort(
+            key=lambda d: (rank[d.span.file], d.span.line, d.span.col) if d.span is not None else (len(rank), 0, 0)
+        )
+
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.records)
 
@@ -151,6 +161,8 @@ class Diagnostics:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate a misspelt `name` most likely meant, if one is near."""
-    found = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.7)
+    """The candidate a misspelt `name` most likely meant, if one is near: two letters swapped, or few of them wrong."""
+    known = list(candidates)
+    swapped = {name[:i] + name[i + 1] + name[i] + name[i + 2 :] for i in range(len(name) - 1)} - {name}
+    found = [c for c in known if c in swapped] or difflib.get_close_matches(name, known, n=1, cutoff=0.7)
     return found[0] if found else None

@@ -18,6 +18,7 @@ from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.entry import require_file
 from sexpgpu.experiment import Experiment, Manifest
 from sexpgpu.lang.active import activated
+from sexpgpu.lang.collection import uncollected
 from sexpgpu.lang.selection import Selection
 from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import standard_session
@@ -69,10 +70,11 @@ def compiling(path: Path, selection: Selection, *, pipeline: str | None = "share
 
 def new_session(diagnostics: Diagnostics) -> Session:
     """A session that knows the language and everything tensors add to it."""
-    session = standard_session(diagnostics, standard_modules=LIBRARY)
-    for library in LIBRARIES:
-        session.install(library)
-    session.load_prelude(LIBRARY / "forms.sx")
+    with uncollected():
+        session = standard_session(diagnostics, standard_modules=LIBRARY)
+        for library in LIBRARIES:
+            session.install(library)
+        session.load_prelude(LIBRARY / "forms.sx")
     session.mender = mend
     return session
 
@@ -101,6 +103,8 @@ def trace_in(context: Context, session: Session, path: Path, selection: Selectio
                 done.traced = assemble(session, declared, context, diagnostics)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
+    finally:
+        diagnostics.arrange()
     return done
 
 
@@ -126,6 +130,7 @@ def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, li
             results = session.evaluate_file(path, selection)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
+    diagnostics.arrange()
     return session, diagnostics, results
 
 

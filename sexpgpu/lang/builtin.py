@@ -32,6 +32,8 @@ from sexpgpu.lang.costs import COSTS
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.summaries import SUMMARIES
 
+ELSEWHERE = {"dim": "axis", "dims": "axis", "axes": "axis", "keepdim": "keepdims"}
+"""Keywords that array libraries have for those here."""
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 Expander = Callable[..., Any]
@@ -93,15 +95,18 @@ class MacroBuiltin:
 
 @frozen
 class Library:
-    """A named table of builtins, and of macros written in Python.
+    """A named table of builtins, of macros written in Python, and of global variables.
 
-    `names` gives builtins that only generated code calls the uninterned symbols they are called by.
+    `constants` and `specials` give names their values. `names` gives builtins that only generated code calls the
+    uninterned symbols they are called by.
     """
 
     name: str
     table: dict[str, Builtin] = field(factory=dict)
     macros: dict[str, MacroBuiltin] = field(factory=dict)
     names: dict[str, Symbol] = field(factory=dict)
+    constants: dict[str, Any] = field(factory=dict)
+    specials: dict[str, Any] = field(factory=dict)
 
     def builtin(self, name: str, lambda_list: str = "()", *, many: bool = False) -> Callable[[F], F]:
         """Put the decorated function into the table as `name`; the decorator gives it back unchanged."""
@@ -130,6 +135,11 @@ class Library:
             return expand
 
         return enter
+
+    def variables(self) -> Iterator[tuple[str, str, Any]]:
+        """The kind, the name and the value of each global variable."""
+        yield from (("constant", name, value) for name, value in self.constants.items())
+        yield from (("special", name, value) for name, value in self.specials.items())
 
     def __iter__(self) -> Iterator[Builtin]:
         return iter(self.table.values())
@@ -193,18 +203,23 @@ def keyword_arguments(name: str, parameters: Parameters, pairs: tuple[Any, ...])
     keys = parameters.keys or ()
     found: dict[str, Any] = {}
     unknown = None
-    allowed = parameters.other_keys
+    misplaced = False  # a symbol that is no keyword, which only `:allow-other-keys t` lets pass
+    allowed: bool | None = True if parameters.other_keys else None
     if len(pairs) % 2:
         raise odd_keywords(name, parameters, pairs)
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-        if not isinstance(key, Symbol) or not key.keyword:
+        if not isinstance(key, Symbol):
             raise odd_keywords(name, parameters, pairs)
-        if key.name in keys:
+        if not key.keyword:
+            misplaced = True
+        elif key.name in keys:
             found.setdefault(python_name(key.name), value)
         elif key.name == "allow-other-keys":
-            allowed = allowed or getattr(value, "name", "") != "nil"
+            allowed = getattr(value, "name", "") != "nil" if allowed is None else allowed
         elif unknown is None:
             unknown = key.name
+    if misplaced and not allowed:
+        raise odd_keywords(name, parameters, pairs)
     if unknown is not None and not allowed:
         raise unknown_keyword(name, unknown, keys)
     return found
@@ -212,7 +227,8 @@ def keyword_arguments(name: str, parameters: Parameters, pairs: tuple[Any, ...])
 
 def unknown_keyword(name: str, key: str, keys: tuple[str, ...]) -> SxError:
     """The error of a keyword that the function does not have."""
-    near = nearest(key, keys)
+    elsewhere = ELSEWHERE.get(key)
+    near = elsewhere if elsewhere in keys else nearest(key, keys)
     has = "it has " + " ".join(f":{k}" for k in keys) if keys else "it has no keywords"
     help = f"did you mean :{near}?" if near else None
     culprit = Culprit(word=f":{key}", instead=f":{near}" if near else None)

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from sexpgpu.diag import Culprit, Diagnostic, Edit, Note, Span
 from sexpgpu.lang.bound import binding_of
 from sexpgpu.lang.forms import NIL, Cons, Source, SourceCons, Symbol
+from sexpgpu.lang.place import EVALUATED
 from sexpgpu.lang.reader import Reader
 
 
@@ -31,10 +32,14 @@ def pinpointed(diagnostic: Diagnostic, text: str | None, aliases: Iterable[str] 
     if culprit is None:
         return diagnostic
     bare = evolve(diagnostic, culprit=None)
-    if span is None or text is None or diagnostic.trail:
+    if span is None or text is None or span.file in ("", EVALUATED) or diagnostic.trail:
         return bare
     source = Source(span.file, text)
-    form = form_at(source, source.offset(span.line, span.col), set(aliases))
+    start = source.offset(span.line, span.col)
+    if culprit.head is not None and culprit.instead is not None:
+        beside = text.startswith(culprit.head, start)
+        return bare.fixed_by(_edit(source, start, start + len(culprit.head), culprit.instead)) if beside else bare
+    form = form_at(source, start, set(aliases))
     if form is None:
         return bare
     if culprit.function is not None:
@@ -102,9 +107,11 @@ def _argument(source: Source, form: Written, culprit: Culprit) -> Written | None
 def _mended(diagnostic: Diagnostic, culprit: Culprit, found: Written, source: Source, aliases: set[str]) -> Diagnostic:
     """With the edit: `instead` for a literal (a variable's is where it is bound), else the texts around it."""
     if culprit.away:
-        start = len(source.text[: found.start].rstrip())
-        return diagnostic.fixed_by(_edit(source, start, found.end, ""))
-    if culprit.instead is not None and (culprit.word is not None or is_literal(found.datum)):
+        before, behind = source.text[: found.start], source.text[found.end :]
+        if before.endswith("\n") and behind.startswith("\n"):
+            return diagnostic.fixed_by(_edit(source, found.start, found.end + 1, ""))
+        return diagnostic.fixed_by(_edit(source, len(before.rstrip()), found.end, ""))
+    if culprit.instead is not None and (not culprit.value or is_literal(found.datum)):
         return diagnostic.fixed_by(_edit(source, found.start, found.end, culprit.instead))
     if culprit.value and isinstance(found.datum, Symbol):
         bound = binding_of(source, found.datum, found.start, aliases)
@@ -113,11 +120,28 @@ def _mended(diagnostic: Diagnostic, culprit: Culprit, found: Written, source: So
             diagnostic = evolve(diagnostic, notes=(note, *diagnostic.notes))
             if culprit.instead is not None and culprit.around is None and is_literal(bound.value):
                 return diagnostic.fixed_by(_edit(source, bound.value_start, bound.value_end, culprit.instead))
+        given = _given(diagnostic, culprit, source, aliases)
+        if bound is None and given is not None:
+            return diagnostic.fixed_by(given)
     if culprit.around is None:
         return diagnostic
     before, after = culprit.around
     edits = (_edit(source, found.start, found.start, before), _edit(source, found.end, found.end, after))
     return diagnostic.fixed_by(*edits)
+
+
+def _given(diagnostic: Diagnostic, culprit: Culprit, source: Source, aliases: set[str]) -> Edit | None:
+    """The edit where one of the calls that led here gives the value as a literal."""
+    if culprit.word is None or culprit.instead is None:
+        return None
+    for note in diagnostic.notes:
+        if note.span is None or note.span.file != source.file or not note.text.startswith("in the call of"):
+            continue
+        form = form_at(source, source.offset(note.span.line, note.span.col), aliases)
+        found = _word(source, form, culprit.word) if form is not None else None
+        if found is not None:
+            return _edit(source, found.start, found.end, culprit.instead)
+    return None
 
 
 def is_literal(datum: Any) -> bool:

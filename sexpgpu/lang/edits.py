@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from sexpgpu.diag import Edit
-from sexpgpu.lang.place import Place
+from sexpgpu.diag import Edit, Span
+from sexpgpu.lang.forms import Source
+from sexpgpu.lang.place import EVALUATED, Place
 
 
 def edit(place: Place, start: int, end: int, text: str) -> tuple[Edit, ...]:
     """`text` for what stands between two offsets of the place's file."""
-    if place.trail is not None or place.source.file[:1] in ("", "<"):
+    if place.trail is not None or place.source.file in ("", EVALUATED):
         return ()
     return (Edit(place.source.span(start, end), text),)
 
@@ -46,6 +47,20 @@ def head_replaced(place: Place, old: str, new: str) -> tuple[Edit, ...]:
     if place.source.text[place.start : end].lower() != f"({old}":
         return ()
     return edit(place, start, end, new)
+
+
+def moved_up(source: Source, definition: Span, use: int) -> tuple[Edit, ...]:
+    """A top-level definition moved before the top-level form that an offset lies in."""
+    if source.file != definition.file:
+        return ()
+    start = source.offset(definition.line, definition.col)
+    end = source.offset(definition.end_line, definition.end_col)
+    before = source.text.rfind("\n(", 0, use) + 1
+    if not before < use < start or source.text[before] != "(":
+        return ()
+    gap = len(source.text[:start].rstrip())
+    there, here = source.span(before, before), source.span(gap, end)
+    return (Edit(there, source.text[start:end] + "\n\n"), Edit(here, ""))
 
 
 def text_at(place: Place) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen
 
 from sexpgpu.diag import Edit, Span
 from sexpgpu.lang.forms import Cons, Source, SourceCons, Symbol
 from sexpgpu.lang.reader import Reader
+
+_HOLE: Final = re.compile(r"(?<![^\s(])_(?![^\s)])")
 
 
 @frozen(eq=False)
@@ -43,10 +46,20 @@ class ListText:
         """The datum of an element."""
         return self.cells[index].car
 
+    @property
+    def span(self) -> Span:
+        """Where the list is written."""
+        return self.datum.span
+
     def text(self, index: int) -> str:
         """An element as it is written."""
         cell = self.cells[index]
         return self.source.text[cell.car_start : cell.car_end]
+
+    def index_at(self, span: Span | None) -> int | None:
+        """Which element stands at a place."""
+        places = [self.source.span(cell.car_start, cell.car_end) for cell in self.cells]
+        return places.index(span) if span in places else None
 
     def inner(self, index: int) -> ListText | None:
         """An element that is a list; of a quoted list, the list."""
@@ -57,12 +70,13 @@ class ListText:
         return found.inner(1) if found.head == "quote" and len(found) == 2 else found
 
     def replaced(self, index: int, text: str) -> tuple[Edit, ...]:
-        """`text` for an element. Where `_` stands in it once, the element stays and the rest is put around it."""
+        """`text` for an element. Where the symbol `_` stands in it, the element stays and the rest is put around it."""
         cell = self.cells[index]
-        before, mark, after = text.partition("_")
-        if not mark or "_" in after:
-            return (Edit(self.source.span(cell.car_start, cell.car_end), text),)
         start, end = cell.car_start, cell.car_end
+        hole = _HOLE.search(text)
+        if hole is None:
+            return (Edit(self.source.span(start, end), text),)
+        before, after = text[: hole.start()], text[hole.end() :]
         edits = (Edit(self.source.span(start, start), before), Edit(self.source.span(end, end), after))
         return tuple(edit for edit in edits if edit.text)
 

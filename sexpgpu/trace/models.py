@@ -14,6 +14,7 @@ from attrs import define, field
 from sexpgpu.diag import Note, Span, SxError, error
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.functions import info_of_function
+from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import DType, TensorType
 from sexpgpu.trace.graph import GraphTrace, current_graph
 from sexpgpu.trace.tensor import Reference, Tensor
@@ -76,7 +77,7 @@ class Buffer(Reference):
 
 
 Child = Any
-"""A Parameter, a Buffer, a Model, or a (nested) list of models."""
+"""A Parameter, a Buffer, a Model, poison, or a (nested) list of models."""
 
 
 @define(eq=False)
@@ -88,6 +89,7 @@ class Model(Foreign):
     forward: Callable[..., Any] | None = None
     span: Span | None = None
     path: str | None = None
+    whole: bool = True  # none of its declarations failed
 
     def declare(self, name: str, child: Child) -> Child:
         """Add a declaration; E-PARAM-002 when the instance has that name already."""
@@ -146,7 +148,7 @@ def _walk(node: Child, path: str) -> Iterator[tuple[str, Any]]:
             yield from _walk(child, f"{path}.{name}")
     elif isinstance(node, Parameter | Buffer):
         yield path, node
-    else:
+    elif not isinstance(node, Poison):
         for i, item in enumerate(node):
             yield from _walk(item, f"{path}.{i}")
 
@@ -161,6 +163,11 @@ def buffers_of(root: Model) -> list[Buffer]:
     """Every buffer under `root` once."""
     found = {id(n): n for _, n in _walk(root, "") if isinstance(n, Buffer)}
     return list(found.values())
+
+
+def is_whole(root: Model) -> bool:
+    """Whether every declaration under `root` could be made."""
+    return all(node.whole for _, node in _walk(root, "") if isinstance(node, Model))
 
 
 def settle(root: Model, float_type: DType) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 from sexpgpu.diag import Note, Span, SxError, error
 from sexpgpu.dialects.builder import Val
 from sexpgpu.dialects.rules import marked
+from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import Symbol
+from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.graph import GraphTrace, active_graph, current_graph
 
@@ -111,6 +113,8 @@ def as_tensor(value: Any, what: str, *, like: TensorType | None = None) -> Tenso
         return value
     if isinstance(value, Reference):
         return value.resolve(current_graph(what))
+    if isinstance(value, Poison):
+        raise Poisoned(value.diagnostic)
     if isinstance(value, int | float | Fraction):
         graph = current_graph(what)
         dtype = like.dtype if like else graph.float_type if isinstance(value, float | Fraction) else "i32"

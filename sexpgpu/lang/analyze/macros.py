@@ -32,7 +32,8 @@ def macro_function(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place
     bindings.append((arguments, lisp_list([ARGUMENTS, call])))
     if sections.environment is not None:
         bindings.append((sections.environment.pattern, environment))
-    bindings += destructure(sections, arguments, Pattern(name.name, sections.text), parts[1][1])
+    pattern = Pattern(name.name, sections.text, parameters=sections.parameters)
+    bindings += destructure(sections, arguments, pattern, parts[1][1])
     rest = parts[2:]
     doc: str | None = None
     while rest and isinstance(rest[0][0], str) and len(rest) > 1:

@@ -310,7 +310,14 @@ def protect(em: Emitter, node: Protect, dest: Dest) -> None:
     with em.nested() as cleanup:
         em.add(code.expression(em.runtime("leave_catch", [code.name(guard, loc)], loc), loc))
         em.statement(node.cleanup, IGNORE)
-    em.add(code.attempt(body, loc, cleanup=cleanup))
+    em.add(guarded(em, body, cleanup, loc))
+
+
+def guarded(em: Emitter, body: list[ast.stmt], cleanup: list[ast.stmt], loc: Loc) -> ast.stmt:
+    """`try` with a `finally`; the handlers in force see an error before the cleanup undoes anything."""
+    fault = em.temp("fault")
+    seen = code.expression(em.runtime("signal_fault", [code.name(fault, loc)], loc), loc)
+    return code.attempt(body, loc, "Exception", fault, [seen, code.reraise(loc)], cleanup)
 
 
 @statement(Handle)

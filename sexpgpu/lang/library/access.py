@@ -10,8 +10,9 @@ from typing import Any
 
 from sexpgpu.diag import SxError, error
 from sexpgpu.lang.active import as_function
+from sexpgpu.lang.conditions import TypeFault
 from sexpgpu.lang.foreign import Foreign
-from sexpgpu.lang.forms import MV, NIL, Array, Char, Cons, character, lisp_list, one
+from sexpgpu.lang.forms import MV, NIL, Array, Char, Cons, character, lisp_list, one, symbol
 from sexpgpu.lang.library.check import FREE_WORK, LONGEST_LIST, RATIONALS, describe, spend, spend_on_new, wrong_type
 from sexpgpu.lang.library.equality import eql, lisp_eql
 from sexpgpu.lang.printer import brief
@@ -35,10 +36,11 @@ def items_of_list(name: str, position: int, value: Any) -> list[Any]:
         elif cell is value:
             raise wrong_type(name, position, value, "a list")
         else:
-            raise error(
+            wrong = error(
                 "E-TYPE-001",
                 f"{name} needs a proper list; {brief(value)} ends in {brief(cell)} instead of nil",
             )
+            raise TypeFault(wrong.diagnostic, cell, symbol("list"))
     raise endless(name)
 
 
@@ -83,7 +85,8 @@ def join(name: str, items: list[Any]) -> str:
         return "".join([chr(item.code) for item in items])
     except AttributeError:
         bad = next(item for item in items if type(item) is not Char)
-        raise error("E-TYPE-001", f"{name}: a string holds characters, not {describe(bad)}") from None
+        wrong = error("E-TYPE-001", f"{name}: a string holds characters, not {describe(bad)}")
+        raise TypeFault(wrong.diagnostic, bad, symbol("character")) from None
 
 
 def key_of(key: Any) -> Callable[[Any], Any] | None:

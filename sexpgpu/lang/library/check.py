@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Final
 
+from attrs import evolve
+
 from sexpgpu.diag import Culprit, Diagnostic, SxError, error
 from sexpgpu.lang.active import spend_steps
 from sexpgpu.lang.conditions import TypeFault
@@ -24,6 +26,7 @@ LONGEST_TEXT: Final = 10_000_000
 FREE_WORK: Final = 16
 SOME_WORK: Final = 31
 
+_ITSELF: Final = Culprit()
 _KINDS: Final[dict[type, str]] = {
     int: "the integer",
     float: "the float",
@@ -79,6 +82,7 @@ _TYPES: Final = {
     "a symbol": "symbol",
     "a character": "character",
     "a hash table": "hash-table",
+    "a structure": "structure-object",
     "an array": "array",
     "a simple vector": "simple-vector",
     "a list, a vector or a string": "sequence",
@@ -92,27 +96,38 @@ def wrong_type(name: str, position: int, value: Any, needs: str) -> SxError:
     else:
         message, actual = f"{name}: argument {position} is {describe(value)}, not {needs}", None
     if isinstance(value, Foreign):
-        return value.lisp_refused(message, needs)
+        return _refused_by(value, message, needs, Culprit(function=name, argument=position or 1))
     expected = symbol(_TYPES.get(needs, "t"))
     help, instead, around = conversion(value, needs)
-    culprit = Culprit(function=name, argument=position or 1, instead=instead, around=around, value=True)
-    return TypeFault(Diagnostic("E-TYPE-001", message, actual=actual, help=help, culprit=culprit), value, expected)
+    culprit = Culprit(brief(value), name, position or 1, instead=instead, around=around, value=True)
+    diagnostic = Diagnostic("E-TYPE-001", message, actual=actual, help=help, culprit=culprit)
+    if needs == "a proper list":  # the list is one; what it ends in is not
+        while isinstance(value, Cons):
+            value = value.cdr
+    return TypeFault(diagnostic, value, expected)
 
 
-def wrong_form(name: str, value: Any, needs: str) -> SxError:
-    """The error of a form in the head of `name`, shown at that form, whose value is of the wrong type."""
+def wrong_form(name: str, value: Any, needs: str, at: Culprit = _ITSELF) -> SxError:
+    """The error of a form that `name` contains, shown at that form, whose value is of the wrong type."""
     message = f"{name} needs {needs}, got {brief(value)}"
     if isinstance(value, Foreign):
-        return value.lisp_refused(message, needs)
+        return _refused_by(value, message, needs, at)
     help, instead, around = conversion(value, needs)
-    culprit = Culprit(instead=instead, around=around, value=True)
+    culprit = evolve(at, instead=instead, around=around, value=True)
     return TypeFault(Diagnostic("E-TYPE-001", message, help=help, culprit=culprit), value, symbol(_TYPES[needs]))
+
+
+def _refused_by(value: Foreign, message: str, needs: str, at: Culprit) -> SxError:
+    fault = value.lisp_refused(message, needs)
+    fault.diagnostic = evolve(fault.diagnostic, culprit=at)
+    return fault
 
 
 _CONVERSIONS: Final[dict[str, tuple[tuple[tuple[type, ...], str, str], ...]]] = {
     "list": (((list, Array, str), "(coerce ", " 'list)"), ((int, float, Fraction, Symbol, Char), "(list ", ")")),
     "sequence": (((int, float, Fraction, Symbol, Char), "(list ", ")"),),
     "string": (((Symbol, Char), "(string ", ")"), ((int, float, Fraction), '(format nil "~a" ', ")")),
+    "string-designator": (((int, float, Fraction), '(format nil "~a" ', ")"),),
     "integer": (((float, Fraction), "(round ", ")"),),
 }
 """By the type that is needed: of which types what call makes one of it."""
@@ -120,7 +135,7 @@ _CONVERSIONS: Final[dict[str, tuple[tuple[tuple[type, ...], str, str], ...]]] = 
 
 def conversion(value: Any, needs: str) -> tuple[str | None, str | None, tuple[str, str] | None]:
     """How `value` is made what is needed: in words, as a literal in its stead, as texts around it."""
-    wanted = _TYPES.get(needs, "")
+    wanted = "string-designator" if needs.startswith("a string, a symbol") else _TYPES.get(needs, "")
     if wanted in ("number", "real", "rational", "integer") and isinstance(value, str):
         number = _number(value)
         fits = number is not None and (wanted in ("number", "real") or isinstance(number, int))
@@ -191,7 +206,8 @@ def bounds(name: str, length: int, start: Any, end: Any) -> tuple[int, int]:
         end = length
     if type(start) is not int or type(end) is not int:
         bad = end if type(start) is int else start
-        raise error("E-TYPE-001", f"{name}: {brief(bad)} is no position in a sequence, an integer of at least 0")
+        wrong = error("E-TYPE-001", f"{name}: {brief(bad)} is no position in a sequence, an integer of at least 0")
+        raise TypeFault(wrong.diagnostic, bad, symbol("unsigned-byte"))
     if not 0 <= start <= end <= length:
         raise error("E-VALUE-003", f"{name}: {start} to {end} is no part of a sequence of {length} elements")
     spend(length >> 5)

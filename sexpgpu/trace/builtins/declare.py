@@ -21,7 +21,7 @@ RESERVED = ("train", "optim", "runtime")
 _ORDERS = ("sequential", "shuffle", "random")
 
 
-@library.builtin("%loader", "(name options fields)")
+@library.builtin("%defloader", "(name options fields)")
 def loader(name: Any, options: Any, fields: Any) -> LoaderValue:
     """What a `defloader` binds; every field's record type is known here (E-LOAD otherwise)."""
     label = arguments.name("defloader", name)

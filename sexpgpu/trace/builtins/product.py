@@ -23,9 +23,9 @@ def matmul(x: Any, y: Any) -> Tensor:
     if a.type.rank == 0 or b.type.rank == 0:
         raise _mismatch(a, b, "a scalar has no axis to contract")
     if a.type.shape[-1] != b.type.shape[-2 if b.type.rank > 1 else 0]:
-        row = -2 if b.type.rank > 1 else 0
-        why = f"the contracted sizes differ: {a.type.shape[-1]} and {b.type.shape[row]}"
-        raise _mismatch(a, b, why, f"{marked(a.type, -1)} and {marked(b.type, row)}")
+        axis = -2 if b.type.rank > 1 else 0
+        why = f"the contracted sizes differ: {a.type.shape[-1]} and {b.type.shape[axis]}"
+        raise _mismatch(a, b, why, f"{marked(a.type, -1)} and {marked(b.type, axis)}")
     if b.type.rank == 1:
         column = matmul(a, reshape_to(b, (*b.type.shape, 1)))
         return reshape_to(column, column.type.shape[:-1])

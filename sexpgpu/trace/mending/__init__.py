@@ -17,6 +17,7 @@ from sexpgpu.lang.session import Session
 from sexpgpu.trace.mending import bodies, forms, sizes
 from sexpgpu.trace.mending.calls import GUESSES
 from sexpgpu.trace.mending.scene import Proposal, Scene, scene_of
+from sexpgpu.trace.tensor import Tensor
 
 Source = Callable[[Scene], Iterator[Proposal]]
 
@@ -45,6 +46,7 @@ SOURCES: dict[str, tuple[Source, ...]] = dict.fromkeys(GUESSES, (guesses,)) | {
     "E-TYPE-001": (forms.elements,),
     "E-PARAM-001": (forms.initialized,),
     "E-PARAM-006": (forms.folded,),
+    "E-PARAM-008": (forms.initializers,),
     "E-OPT-005": (forms.state_shapes,),
 }
 """By the code of the error, where proposals come from, in order."""
@@ -58,6 +60,9 @@ def mend(session: Session, fault: SxError) -> SxError:
     scene = scene_of(session, fault)
     if scene is None:
         return fault
+    if scene.call is not None and not fault.diagnostic.notes:
+        given = [value for value in scene.call.values if isinstance(value, Tensor)]
+        fault.diagnostic = fault.diagnostic.noting(*(note for tensor in given for note in tensor.provenance()))
     found = next((proposal for source in sources for proposal in source(scene)), None)
     if found is not None:
         fault.diagnostic = evolve(fault.diagnostic, help=found.help, fix=found.edits)

@@ -13,9 +13,11 @@ from attrs import field, frozen
 
 from sexpgpu.diag import nearest
 from sexpgpu.lang.builtin import show
-from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, lisp_list
-from sexpgpu.tensortype import DTYPES, INTEGERS, TensorType
+from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
+from sexpgpu.tensortype import INTEGERS, TensorType
+from sexpgpu.trace.builtins.observe import Batch
 from sexpgpu.trace.mending.scene import Call, Change
+from sexpgpu.trace.models import Model
 from sexpgpu.trace.tensor import TensorLike
 
 
@@ -36,7 +38,7 @@ def _tensors(call: Call) -> list[tuple[int, TensorType]]:
 
 
 def _wrapped(call: Call, index: int, text: str, words: str, fits: Callable[[Any], bool] | None = None) -> Guess:
-    help = f"{words} {_named(call, index)}"
+    help = words.format(_named(call, index))
     changes = {index: Change(text)}
     return Guess(help, changes) if fits is None else Guess(help, changes, fits)
 
@@ -59,7 +61,7 @@ def products(call: Call) -> Guesses:
     """Operands of a product whose summed sizes differ."""
     given = _tensors(call)
     for i, _ in reversed(given) if len(given) > 1 else ():
-        yield _wrapped(call, i, "(transpose _)", "transpose")
+        yield _wrapped(call, i, "(transpose _)", "transpose {}")
     yield from flattened(call)
 
 
@@ -68,7 +70,7 @@ def flattened(call: Call) -> Guesses:
     for i, kind in _tensors(call):
         for first in range(kind.rank - 2, 0, -1):
             width = math.prod(kind.shape[first:])
-            yield _wrapped(call, i, f"(reshape _ '(-1 {width}))", "flatten each record of")
+            yield _wrapped(call, i, f"(reshape _ '(-1 {width}))", "flatten the records of {}")
 
 
 def broadcasts(call: Call) -> Guesses:
@@ -78,9 +80,9 @@ def broadcasts(call: Call) -> Guesses:
     for i, kind in given[:1] if len(given) > 1 else ():
         fits = _shaped(*(other for other in kinds if other is not kind))
         for axis in (-1, *range(1, kind.rank)):
-            yield _wrapped(call, i, f"(unsqueeze _ {axis})", "give a new axis of size 1 to", fits)
-        yield _wrapped(call, i, "(transpose _)", "transpose", fits)
-        yield _wrapped(call, i, "(squeeze _ -1)", "drop the last axis, of size 1, of", fits)
+            yield _wrapped(call, i, f"(unsqueeze _ {axis})", "give {} a further axis, of size 1", fits)
+        yield _wrapped(call, i, "(transpose _)", "transpose {}", fits)
+        yield _wrapped(call, i, "(squeeze _ -1)", "drop the last axis of {}, whose size is 1", fits)
 
 
 def pairs(call: Call) -> Guesses:
@@ -88,24 +90,24 @@ def pairs(call: Call) -> Guesses:
     given = _tensors(call)
     for i, kind in sorted(given, key=lambda pair: -pair[1].rank):
         if kind.shape[-1:] == (1,):
-            yield _wrapped(call, i, "(squeeze _ -1)", "drop the last axis, of size 1, of")
+            yield _wrapped(call, i, "(squeeze _ -1)", "drop the last axis of {}, whose size is 1")
     for i, kind in given:
         classes = {k.shape[-1] for _, k in given if k.rank == kind.rank + 1}
         if kind.dtype in INTEGERS:
             for count in classes:
-                yield _wrapped(call, i, f"(one-hot _ {count})", "make numbers of 0 and 1 of the classes")
+                yield _wrapped(call, i, f"(one-hot _ {count})", "make rows of 0 and 1 of the classes {}")
     for i, _ in reversed(given):
-        yield _wrapped(call, i, "(argmax _)", "take the class with the greatest number of")
-        yield _wrapped(call, i, "(transpose _)", "transpose")
+        yield _wrapped(call, i, "(argmax _)", "take the number of the class from each row of {}")
+        yield _wrapped(call, i, "(transpose _)", "transpose {}")
 
 
 def labels(call: Call) -> Guesses:
     """Indices along an axis that have another rank, or are not indices."""
     for i, kind in reversed(_tensors(call)):
         if kind.shape[-1:] == (1,):
-            yield _wrapped(call, i, "(squeeze _ -1)", "drop the last axis, of size 1, of")
-        yield _wrapped(call, i, "(unsqueeze _ -1)", "give a new axis of size 1 to")
-        yield _wrapped(call, i, "(argmax _)", "take the class with the greatest number of")
+            yield _wrapped(call, i, "(squeeze _ -1)", "drop the last axis of {}, whose size is 1")
+        yield _wrapped(call, i, "(unsqueeze _ -1)", "give {} a further axis, of size 1")
+        yield _wrapped(call, i, "(argmax _)", "take the number of the class from each row of {}")
 
 
 def axes(call: Call) -> Guesses:
@@ -119,7 +121,8 @@ def axes(call: Call) -> Guesses:
         if type(value) is int:
             for axis in (-1, *range(rank)):
                 if axis != value:
-                    yield Guess(f"axis {axis}", {i: Change(str(axis))})
+                    words = "axis -1 is the last" if axis == -1 else f"axis {axis}, not {value}"
+                    yield Guess(words, {i: Change(str(axis))})
         elif isinstance(value, Cons) and all(type(item) is int for item in value):
             yield from _axis_lists(i, list(value), rank)
 
@@ -128,16 +131,16 @@ def _axis_lists(index: int, given: list[int], rank: int) -> Guesses:
     valid = list(dict.fromkeys(axis for axis in given if -rank <= axis < rank))
     complete = [axis % rank for axis in valid]
     complete += [axis for axis in range(rank) if axis not in complete]
-    for chosen in (valid, complete, [axis - len(given) for axis in range(len(given))]):
+    for chosen in ([axis - len(given) for axis in range(len(given))], valid, complete):
         text = f"'({' '.join(map(str, chosen))})"
-        yield Guess(f"the axes {text[1:]}", {index: Change(text)})
+        yield Guess(f"the axes {text[1:]}, not {show(lisp_list(given))}", {index: Change(text)})
 
 
 def permutations(call: Call) -> Guesses:
     """A permutation that does not name each axis once: those it lacks come last."""
     rank = next((kind.rank for _, kind in _tensors(call)), 0)
     for i, value in enumerate(call.values):
-        if isinstance(value, Cons) and rank:
+        if isinstance(value, Cons) and call.form.head == "transpose":
             found = list(dict.fromkeys(a % rank for a in value if type(a) is int and -rank <= a < rank))
             found += [axis for axis in range(rank) if axis not in found]
             text = f"'({' '.join(map(str, found))})"
@@ -181,10 +184,10 @@ def scalars(call: Call) -> Guesses:
     """A tensor where one number is wanted."""
     for i, kind in _tensors(call):
         if kind.rank:
-            yield _wrapped(call, i, "(mean _)" if kind.is_float else "(mean (cast _ :float))", "take the mean of")
+            yield _wrapped(call, i, "(mean _)" if kind.is_float else "(mean (cast _ :float))", "take the mean of {}")
     for i, kind in _tensors(call):
         if kind.rank > 1:
-            yield _wrapped(call, i, "(mean _ :axis 0)", "take the mean over the records of")
+            yield _wrapped(call, i, "(mean _ :axis 0)", "take the mean of {} over the records")
 
 
 # Dtypes.
@@ -196,12 +199,12 @@ def casts(call: Call) -> Guesses:
     floats = [i for i, kind in given if kind.is_float]
     for i, kind in reversed(given):
         if not kind.is_float:
-            yield _wrapped(call, i, "(cast _ :float)", "make floats of")
+            yield _wrapped(call, i, "(cast _ :float)", "make floats of {}")
     for i in reversed(floats):
-        yield _wrapped(call, i, "(cast _ :float)", "bring to the run's float type")
+        yield _wrapped(call, i, "(cast _ :float)", "bring {} to the run's float type")
     for i, kind in reversed(given):
         if kind.dtype != "i32":
-            yield _wrapped(call, i, "(cast _ :i32)", "make integers of")
+            yield _wrapped(call, i, "(cast _ :i32)", "make integers of {}")
     yield from pairs(call)
     integers = [i for i, kind in given if not kind.is_float]
     if len(integers) > 1:
@@ -210,18 +213,17 @@ def casts(call: Call) -> Guesses:
 
 def tests(call: Call) -> Guesses:
     """Numbers as the test of `where`."""
-    yield _wrapped(call, 0, "(/= _ 0)", "compare")
+    yield _wrapped(call, 0, "(/= _ 0)", "compare {} with 0: where it is not 0")
 
 
-def dtype_names(call: Call) -> Guesses:
-    """A dtype by the name that it has elsewhere."""
-    known = {"int": "i32", "int32": "i32", "int64": "i64", "long": "i64", "uint8": "u8", "byte": "u8", "half": "bf16"}
-    known |= {"float32": "f32", "float64": "f64", "double": "f64", "float16": "bf16", "bfloat16": "bf16"}
+def names(call: Call) -> Guesses:
+    """A field or a part by a name that is nearly one there is."""
+    first = call.values[0] if call.values else None
+    known = first.fields if isinstance(first, Batch) else first.children if isinstance(first, Model) else {}
     for i, value in enumerate(call.values):
-        if isinstance(value, Symbol) and value is not NIL and value.name not in (*DTYPES, "float"):
-            meant = known.get(value.name) or nearest(value.name, (*DTYPES, "float"))
-            if meant is not None:
-                yield Guess(f"the dtype is called :{meant}", {i: Change(f":{meant}", lambda _, m=meant: keyword(m))})
+        near = nearest(value.name, known) if isinstance(value, Symbol) else None
+        if near is not None:
+            yield Guess(f"did you mean `{near}`?", {i: Change(f"'{near}")})
 
 
 # Counts and values.
@@ -241,9 +243,14 @@ def probabilities(call: Call) -> Guesses:
             yield Guess("a probability, not a percentage", {i: Change(repr(value / 100))})
 
 
-def counts(call: Call) -> Guesses:
-    """A count of parts that does not divide."""
-    yield from axes(call)
+def parts(call: Call) -> Guesses:
+    """A count of parts that does not divide the axis: another axis may be meant, else the nearest count."""
+    size = next((kind.size for _, kind in _tensors(call)), 0)
+    *_, (i, count), (j, axis) = ((0, 0), (0, 0), *((i, v) for i, v in enumerate(call.values) if type(v) is int))
+    for other in (-1, *range(len(call.values))):
+        yield Guess(f"axis {other}, not {axis}", {j: Change(str(other))})
+    for near in sorted(range(1, min(size, 2 * count) + 1), key=lambda n: (abs(n - count), n)):
+        yield Guess(f"{near} parts", {i: Change(str(near))})
 
 
 def surplus(call: Call) -> Guesses:
@@ -257,9 +264,9 @@ def operands(call: Call) -> Guesses:
     for i, value in enumerate(call.values):
         if isinstance(value, Cons):
             if value.cdr is NIL:
-                yield _wrapped(call, i, "(car _)", "take the one element of")
-            yield _wrapped(call, i, "(concat _ -1)", "join the tensors of")
-            yield _wrapped(call, i, "(stack _)", "stack the tensors of")
+                yield _wrapped(call, i, "(car _)", "take the one element of {}")
+            yield _wrapped(call, i, "(concat _ -1)", "join the tensors of {}")
+            yield _wrapped(call, i, "(stack _)", "stack the tensors of {}")
 
 
 GUESSES: dict[str, tuple[Callable[[Call], Guesses], ...]] = {
@@ -277,13 +284,12 @@ GUESSES: dict[str, tuple[Callable[[Call], Guesses], ...]] = {
     "E-SHAPE-020": (scalars,),
     "E-SHAPE-021": (labels,),
     "E-SHAPE-022": (axes,),
-    "E-SHAPE-023": (counts,),
+    "E-SHAPE-023": (parts,),
     "E-SHAPE-024": (scalars,),
     "E-SHAPE-025": (pairs, broadcasts),
     "E-SHAPE-026": (labels,),
     "E-DTYPE-001": (casts,),
     "E-DTYPE-002": (casts,),
-    "E-DTYPE-003": (dtype_names,),
     "E-DTYPE-005": (casts,),
     "E-DTYPE-006": (tests,),
     "E-DTYPE-007": (casts,),
@@ -292,5 +298,7 @@ GUESSES: dict[str, tuple[Callable[[Call], Guesses], ...]] = {
     "E-VALUE-101": (indices,),
     "E-VALUE-015": (probabilities,),
     "E-ARG-001": (surplus,),
+    "E-LOAD-040": (names,),
+    "E-PARAM-007": (names,),
 }
 """By the code of the error, what is tried."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
+from sexpgpu.dialects.opdef import parse_type
 from sexpgpu.lang.enclosing import ListText
-from sexpgpu.lang.forms import Symbol
+from sexpgpu.lang.forms import Symbol, lisp_list
 from sexpgpu.trace.mending.scene import Proposal, Scene
 from sexpgpu.trace.tensor import TensorLike
 
@@ -25,17 +27,23 @@ def choices(scene: Scene) -> Iterator[Proposal]:
         yield Proposal(f"`{name}` works by element", form.replaced(0, name))
     elif form.outer is not None and form.outer.head == "cond":
         yield from _clauses(form.outer)
-    elif head in ("dotimes", "dolist") and (counter := form.inner(1)) is not None and len(counter) > 1:
-        value = scene.variables.get(counter.text(1))
-        if isinstance(value, TensorLike) and value.type.rank:
-            yield Proposal("`dim` gives a size, which is known", counter.replaced(1, "(dim _ 0)"))
+    elif scene.diagnostic.expected == "an integer":
+        yield from _counted(scene)
+
+
+def _counted(scene: Scene) -> Iterator[Proposal]:
+    """A tensor as a count: that of its rows is meant."""
+    at = scene.form.index_at(scene.diagnostic.span)
+    value = scene.variables.get(scene.form.text(at)) if at is not None else None
+    if at is not None and isinstance(value, TensorLike) and value.type.rank:
+        yield Proposal("`dim` gives the number of its rows, which is known", scene.form.replaced(at, "(dim _ 0)"))
 
 
 def _parent(scene: Scene) -> ListText:
     """The list that has the test among its elements."""
-    form, span = scene.form, scene.diagnostic.span
-    whole = form.source.span(form.datum.start, form.datum.end)
-    return form.outer if whole == span and form.outer is not None and form.head not in ("dotimes", "dolist") else form
+    form = scene.form
+    whole = form.source.span(form.datum.start, form.datum.end) == scene.diagnostic.span
+    return form.outer if whole and form.outer is not None else form
 
 
 def _clauses(form: ListText) -> Iterator[Proposal]:
@@ -60,13 +68,13 @@ def elements(scene: Scene) -> Iterator[Proposal]:
     which, at = _ELEMENT[form.head]
     if isinstance(scene.call.values[which - 1], TensorLike):
         values = dict(zip("xi", (scene.call.values[which - 1], scene.call.values[at - 1]), strict=True))
-        if scene.tried(lambda: scene.evaluate("(gather x i)", None, values)) is not None:
+        if scene.tried(partial(scene.evaluate, "(gather x i)", None, values)) is not None:
             text = f"(gather {form.text(which)} {form.text(at)})"
             yield Proposal("`gather` takes a part of a tensor", form.whole(text))
 
 
 def definitions(scene: Scene) -> Iterator[Proposal]:
-    """A tensor kept in a global variable: as a symbol macro the name stands for the form, in each graph that uses it."""
+    """A tensor kept in a global variable: a symbol macro stands for the form in each graph that uses it."""
     top = scene.top()
     if top.head in ("def", "defvar", "defparameter", "defconstant") and len(top) == 3:
         words = "the name stands for the form: each graph that uses it computes it"
@@ -113,3 +121,21 @@ def state_shapes(scene: Scene) -> Iterator[Proposal]:
             edits = (*state.replaced(at, ":shape"), *state.replaced(at + 1, "nil"))
             yield Proposal("a state of its own shape", edits)
 
+
+def initializers(scene: Scene) -> Iterator[Proposal]:
+    """An initializer that makes a tensor of a shape of its own instead of the one that it is given."""
+    form = scene.form
+    at = next((i for i in range(3, len(form) - 1) if form.text(i) == ":init"), None)
+    made = form.inner(at + 1) if at is not None else None
+    body = made.inner(2) if made is not None and made.head == "lambda" and len(made) == 3 else None
+    parameters = made.inner(1) if made is not None and body is not None else None
+    if made is None or body is None or parameters is None or len(parameters) != 1:
+        return
+    wanted = parse_type(scene.diagnostic.expected or "")
+    sizes = lisp_list(wanted.shape)
+    for i in range(1, len(body)):
+        words = [parameters.text(0) if j == i else body.text(j) for j in range(len(body))]
+        text = f"(funcall (lambda ({parameters.text(0)}) ({' '.join(words)})) _)"
+        value = scene.tried(partial(scene.evaluate, text, sizes))
+        if isinstance(value, TensorLike) and value.type.shape == wanted.shape:
+            yield Proposal("make the shape that is given", body.replaced(i, parameters.text(0)))

@@ -118,13 +118,16 @@ class Scene:
 
     def tried(self, work: Callable[[], Any]) -> Any:
         """The value of `work()`, None where it fails: what it reports and raises is about a guess, not the file."""
-        outer, self.session.diagnostics = self.session.diagnostics, Diagnostics()
+        session = self.session
+        diagnostics, session.diagnostics = session.diagnostics, Diagnostics()
+        mender, session.mender = session.mender, None
         try:
-            return one(work())
+            with session.recovery.suspended():
+                return one(work())
         except Exception:  # whatever is wrong with a guess, it is no mending
             return None
         finally:
-            self.session.diagnostics = outer
+            session.diagnostics, session.mender = diagnostics, mender
 
     def edits(self, changes: Mapping[int, Change]) -> tuple[Edit, ...]:
         """The edits of a call's arguments."""
@@ -143,9 +146,13 @@ def scene_of(session: Session, fault: SxError) -> Scene | None:
     form = _list_at(session, span)
     if form is None:
         return None
-    frames = frames_at(fault.__traceback__, span)
-    frame, callee = frames if frames is not None else (None, None)
-    return Scene(session, fault, form, frame, callee)
+    frames, executed = frames_at(fault.__traceback__, span), form
+    around: ListText | None = form
+    while frames is None and around is not None:  # the error is shown at a part of the form that was executed
+        frames, executed, around = frames_at(fault.__traceback__, around.span), around, around.outer
+    if frames is None:
+        return Scene(session, fault, form, None, None)
+    return Scene(session, fault, executed, *frames)
 
 
 def written_by_user(span: Span) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -25,7 +26,8 @@ def declared_sizes(scene: Scene) -> Iterator[Proposal]:
     if call is None or graph is None:
         return
     tensors = [value.type for value in call.values if isinstance(value, TensorLike)]
-    sizes = dict.fromkeys(size for kind in tensors for size in reversed(kind.shape))
+    # The records are counted by the loader, not by a declaration.
+    sizes = dict.fromkeys(size for kind in tensors for size in reversed(kind.shape[1:] or kind.shape))
     for name, parameter in scene.variables.items():
         if isinstance(parameter, Parameter):
             yield from _parameter(scene, name, parameter, list(sizes))
@@ -51,13 +53,15 @@ def _parameter(scene: Scene, name: str, parameter: Parameter, sizes: list[int]) 
         changed = (*parameter.shape[:at], size, *parameter.shape[at + 1 :])
         stand_in = graph.constant(0, TensorType(changed, parameter.type.dtype))
 
-        def value(_: Any, i: int, stand_in: Any = stand_in) -> Any:
-            return scene.evaluate(scene.form.text(i + 1), None, {**bindings, name: stand_in})
-
-        changes = {i: Change("_", lambda old, i=i, value=value: value(old, i)) for i in using}
+        changes = {i: _read_again(scene, i, {**bindings, name: stand_in}) for i in using}
         if scene.attempt(changes) is not None:
             text = size_text(scene, size, shape)
-            yield Proposal(f"declare `{name}` with {text} there", shape.replaced(at, text))
+            yield Proposal(f"declare `{name}` with the size {text}", shape.replaced(at, text))
+
+
+def _read_again(scene: Scene, index: int, bindings: dict[str, Any]) -> Change:
+    """An argument as it is written, evaluated with other values of the variables."""
+    return Change("_", lambda _: scene.evaluate(scene.form.text(index + 1), None, bindings))
 
 
 def _layer(scene: Scene) -> Model | None:
@@ -82,7 +86,7 @@ def _layer_sizes(scene: Scene, layer: Model, sizes: list[int]) -> Iterator[Propo
         return
     inputs = [value for value in call.values if isinstance(value, TensorLike)]
     for at, size in product(range(1, len(made)), sizes):
-        old = scene.tried(lambda at=at: scene.evaluate(made.text(at)))  # type: ignore[misc]
+        old = scene.tried(partial(scene.evaluate, made.text(at)))
         if type(old) is not int or old == size:
             continue
         words = [str(size) if i == at else made.text(i) for i in range(1, len(made))]
@@ -95,7 +99,7 @@ def _layer_sizes(scene: Scene, layer: Model, sizes: list[int]) -> Iterator[Propo
 
         if scene.tried(works) is not None:
             text = size_text(scene, size, made)
-            yield Proposal(f"make the layer with {text} in place of {made.text(at)}", made.replaced(at, text))
+            yield Proposal(f"make the layer with the size {text}, not {made.text(at)}", made.replaced(at, text))
 
 
 def size_text(scene: Scene, size: int, place: ListText) -> str:
@@ -134,11 +138,11 @@ def _written_size(scene: Scene, index: int, old: int, new: int) -> Iterator[Prop
     form = scene.form
     written = form.element(index + 1)
     if type(written) is int:
-        yield Proposal(f"{new} in place of {old}", form.replaced(index + 1, str(new)))
+        yield Proposal(f"{new}, not {old}", form.replaced(index + 1, str(new)))
     elif isinstance(written, Symbol):
         entry = knob_entry(scene, written.name)
         if entry is not None and entry.element(1) == old:
-            yield Proposal(f"{new} for the knob `{written.name}`", entry.replaced(1, str(new)))
+            yield Proposal(f"{new}, not {old}, for the knob `{written.name}`", entry.replaced(1, str(new)))
 
 
 def knob_entry(scene: Scene, name: str) -> ListText | None:
