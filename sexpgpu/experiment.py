@@ -102,12 +102,15 @@ class Buffer:
 
 @frozen
 class State:
-    """One optimizer state of one parameter. It starts as zeros, or as the parameter (`from_param`)."""
+    """One optimizer state of one parameter. It starts as zeros, or as its init graph makes it of the parameter.
+
+    Behind the path comes the state's own name; one of an optimizer inside another is `inner.m`.
+    """
 
     name: str  # `path/state-name`
     param: str
     type: TensorType
-    from_param: bool = False
+    init: str | None = None  # a graph whose only tensor is the `param` of the name `param`
 
 
 @frozen

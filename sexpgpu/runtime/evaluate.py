@@ -13,6 +13,7 @@ from sexpgpu.runtime.calls import Calls, Contexts, Tensors
 from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.metrics import Collected
 from sexpgpu.runtime.plan import Plan, Turns
+from sexpgpu.runtime.views import Views
 
 
 @frozen
@@ -35,6 +36,7 @@ class Pass:
     plan: Plan
     turns: Turns
     contexts: Contexts
+    views: Views
 
     def run(self, step: int, index: int, tensors: Tensors, stopped: Callable[[], bool]) -> Report | None:
         """Evaluation number `index` of this pass, after `step` steps; None if it was stopped on the way."""
@@ -44,7 +46,8 @@ class Pass:
             "epoch": self.plan.epochs_before(step),
             "progress": step / self.plan.steps,
         }
-        params = self._weights(tensors, context)
+        seen = self.evaluation.weights == "view"
+        params = self.views.parameters(step, tensors) if seen else tensors.params
         buffers = self._buffers(tensors)
         collected = Collected(self.evaluation.name)
         records = 0
@@ -72,27 +75,6 @@ class Pass:
             first = 0 if self.evaluation.fixed or wanted is None else index * wanted
             return range(first, first + (whole if wanted is None else wanted))
         return range(min(order.epoch_batches, wanted or order.epoch_batches))
-
-    def _weights(self, tensors: Tensors, context: dict[str, float]) -> dict[str, Array]:
-        """The parameters as evaluation sees them: through an optimizer's view, where it has one."""
-        views = self.experiment.views
-        if self.evaluation.weights == "train" or not views:
-            return tensors.params
-        seen = dict(tensors.params)
-        scalars = self.contexts.make(**context, microbatch=0, trip=0, stage=0)
-        for path, graph in views.items():
-            call = self.calls.get(graph)
-            inputs = []
-            for role, name in call.wanted:
-                match role:
-                    case "param":
-                        inputs.append(tensors.params[path])
-                    case "state":
-                        inputs.append(tensors.states[f"{path}/{name.rpartition('/')[2]}"])
-                    case _:
-                        inputs.append(scalars[name])
-            (seen[path],) = call.executable(inputs)
-        return seen
 
     def _buffers(self, tensors: Tensors) -> dict[str, Array]:
         """Of a buffer kept per microbatch an evaluation sees the first microbatch's."""

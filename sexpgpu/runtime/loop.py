@@ -21,6 +21,7 @@ from sexpgpu.runtime.progress import Pace, Progress
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.status import Status
 from sexpgpu.runtime.step import Refusal, StepResult, TrainStep
+from sexpgpu.runtime.views import Views
 
 _RECORDS_TOLD = 64  # in the event
 _RECORDS_SHOWN = 8  # on the screen
@@ -43,6 +44,7 @@ class Loop:
     plan: Plan
     trainer: TrainStep
     passes: list[Pass]
+    views: Views
     tensors: Tensors
     done: int
     skipped: int
@@ -75,6 +77,7 @@ class Loop:
     def _train(self) -> None:
         started = time.perf_counter()
         step = self.done
+        self.views.forget()
         result = self.trainer.run(step, self.tensors)
         seconds = time.perf_counter() - started
         self._pace.add(seconds)

@@ -29,6 +29,7 @@ from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.start import Start, find_start
 from sexpgpu.runtime.status import Status
 from sexpgpu.runtime.step import TrainStep
+from sexpgpu.runtime.views import Views
 
 _RETRY = frozenset({"E-CKPT-005", "E-IO-001", "E-IO-004"})  # faults that a retry may mend
 
@@ -151,8 +152,9 @@ def _run_in(
         keeper = Keeper(directory.checkpoints, experiment.run, facts, events, reports.add)
         if start.own:
             keeper.resumed_from = keeper.last = start.position.step
+        views = Views(experiment, calls, plan, contexts)
         passes = [
-            Pass(e, experiment, calls, loaders.open(e.loader), plan, turns(e, plan), contexts)
+            Pass(e, experiment, calls, loaders.open(e.loader), plan, turns(e, plan), contexts, views)
             for e in experiment.evaluations
         ]
         loop = Loop(
@@ -160,6 +162,7 @@ def _run_in(
             plan=plan,
             trainer=TrainStep(experiment, calls, trained, plan, contexts),
             passes=passes,
+            views=views,
             tensors=start.tensors,
             done=start.position.step,
             skipped=start.position.skipped,

@@ -27,11 +27,10 @@ from sexpgpu.trace.graphs import (
     trace_evaluation,
     trace_init,
     trace_train,
-    trace_update,
-    trace_view,
 )
 from sexpgpu.trace.models import Buffer, Parameter, buffers_of, name_tree, parameters_of, settle
-from sexpgpu.trace.optimizers import AssignedGroup, assign_groups
+from sexpgpu.trace.optimizers import AssignedGroup, Slot, assign_groups
+from sexpgpu.trace.updates import trace_state, trace_update, trace_view
 
 
 @define
@@ -142,26 +141,30 @@ def _knob_sizes(session: Session) -> dict[int, str]:
 
 
 def _trace_group(traced: Traced, group: AssignedGroup) -> None:
-    """One update graph for each type among the group's members."""
+    """One update graph for each type among the group's members, one for each state that does not start at zero."""
     by_type: dict[TensorType, list[Parameter]] = {}
     for parameter in group.members:
         by_type.setdefault(parameter.type, []).append(parameter)
     updates, states = [], []
+    names: dict[str, None] = {}
     constants: dict[float, None] = {}
-    for members in by_type.values():
+    for kind, members in by_type.items():
         graph = trace_update(traced.tracer, group, members[0])
         constants |= dict.fromkeys(_constants(graph))
         updates.append(Update(graph.name, group.name, tuple(p.path or "" for p in members)))
-        for parameter in members:
-            for state in group.optimizer.states:
-                record = State(
-                    f"{parameter.path}/{state.name}",
-                    parameter.path or "",
-                    state.type(parameter),
-                    state.from_param,
-                )
-                states.append(record)
-        if group.optimizer.view is not None:
+        found = group.optimizer.states_of(Slot("param", "param", kind))
+        names |= dict.fromkeys(found)
+        first = {
+            name: trace_state(traced.tracer, group, members[0], name, state).name
+            for name, state in found.items()
+            if state.init is not None
+        }
+        states += [
+            State(f"{p.path}/{name}", p.path or "", state.type, first.get(name))
+            for p in members
+            for name, state in found.items()
+        ]
+        if group.optimizer.viewing() is not None:
             view = trace_view(traced.tracer, group, members[0])
             traced.views |= {p.path or "": view.name for p in members}
     traced.updates += tuple(updates)
@@ -172,7 +175,7 @@ def _trace_group(traced: Traced, group: AssignedGroup) -> None:
             group.selector,
             group.optimizer.name,
             tuple(p.path or "" for p in group.members),
-            tuple(s.name for s in group.optimizer.states),
+            tuple(names),
             tuple(constants),
         ),
     )

@@ -119,6 +119,15 @@ CASES: dict[str, tuple[str, str]] = {
         "optimizer",
         "(defoptimizer mine () (optimizer-update (p g ctx) (zeros '(9)))) (def optimizer (mine))",
     ),
+    "E-OPT-008": (
+        "optimizer",
+        "(defoptimizer mine () (optimizer-update (p g ctx) (inner-update (sgd) p g ctx))) (def optimizer (mine))",
+    ),
+    "E-OPT-009": (
+        "optimizer",
+        "(defoptimizer mine () (defstate m :like param) (defstate m :like param) (optimizer-update (p g ctx) (- p g)))"
+        " (def optimizer (mine))",
+    ),
     "W-OPT-001": ("optimizer", '(def optimizer (optimizer-groups (sgd) (group "model.encoder.*" :lr 0.1)))'),
     "E-LOAD-040": ("prepare", "(defun prepare (batch) (values (field batch 'xx) (field batch 'y)))"),
     "E-LOAD-041": ("loader", "(defloader train-loader (:order :shuffle) (x xs) (y ys))"),
@@ -185,6 +194,29 @@ MORE: list[tuple[str, str, str]] = [
         "optimizer",
         "(defoptimizer mine () (defstate s :like param) (optimizer-update (p g ctx) (set-state s (sum g)) (- p g)))"
         " (def optimizer (mine))",
+    ),
+    (
+        "E-OPT-005",
+        "optimizer",
+        "(defoptimizer mine () (defstate s :shape '(2) :init param) (optimizer-update (p g ctx) (- p g)))"
+        " (def optimizer (mine))",
+    ),
+    (
+        "E-OPT-006",
+        "optimizer",
+        "(defoptimizer mine () (defstate s :like param :when (> (rank param) 1)) (optimizer-update (p g ctx) (- p s)))"
+        " (def optimizer (mine))",
+    ),
+    (
+        "E-OPT-008",
+        "optimizer",
+        "(defoptimizer mine (inner) (optimizer-update (p g ctx) (inner-update inner p (sum g) ctx)))"
+        " (def optimizer (mine (sgd)))",
+    ),
+    (
+        "E-OPT-009",
+        "optimizer",
+        "(defoptimizer mine () (defstate a.b :like param) (optimizer-update (p g ctx) (- p g))) (def optimizer (mine))",
     ),
     ("E-VALUE-012", "data", '(def xs (window (npy "x.npy") 2 :stride 0)) (def ys (npy "y.npy"))'),
     ("E-VALUE-012", "data", '(def xs (window (npy "x.npy") 0)) (def ys (npy "y.npy"))'),

@@ -10,6 +10,7 @@ from sexpgpu.trace.builtins import (
     movement,
     observe,
     product,
+    optimize,
     reduction,
     sources,
 )
@@ -25,4 +26,5 @@ LIBRARIES: tuple[Library, ...] = (
     learn.library,
     sources.library,
     declare.library,
+    optimize.library,
 )
