@@ -64,8 +64,14 @@ def run_pipeline(module: Any, context: Context, pipeline: Sequence[Pass], hook: 
 
 
 def functions(module: Any) -> list[Any]:
-    """The module's functions in order, as a list that rewriting them does not disturb."""
-    return [op for op in module.body.operations if op.operation.name == "func.func"]
+    """The module's functions that have a body, in order, as a list that rewriting them does not disturb."""
+    found = [op for op in module.body.operations if op.operation.name == "func.func"]
+    return [op for op in found if len(op.regions[0].blocks)]
+
+
+def graphs(module: Any) -> list[Any]:
+    """The functions that a device runs; the others are bodies of loops in them."""
+    return [f for f in functions(module) if "sym_visibility" not in f.attributes]
 
 
 def count_ops(module: Any) -> int:

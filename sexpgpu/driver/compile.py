@@ -23,7 +23,7 @@ from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import standard_session
 from sexpgpu.lang.toplevel import FormResult
 from sexpgpu.passes import PASSES, PIPELINES
-from sexpgpu.passes.base import Pass, Timing, functions, parse_pass, run_pipeline
+from sexpgpu.passes.base import Pass, Timing, graphs, parse_pass, run_pipeline
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
 from sexpgpu.trace.declarations import Declarations, declaring
@@ -182,7 +182,7 @@ def _portable(file: Path, base: Path) -> str:
 
 
 def _experiment(done: Compilation, traced: Traced) -> Experiment:
-    graphs = {graph.name: graph for graph in map(read_graph, functions(done.module))}
+    by_name = {graph.name: graph for graph in map(read_graph, graphs(done.module))}
     assert traced.train_loader is not None
     return Experiment(
         done.path.stem,
@@ -190,12 +190,12 @@ def _experiment(done: Compilation, traced: Traced) -> Experiment:
         traced.parameters,
         traced.buffers,
         traced.states,
-        graphs,
+        by_name,
         traced.updates,
         traced.groups,
         traced.train_loader,
         TRAIN,
-        SUMS if SUMS in graphs else None,
+        SUMS if SUMS in by_name else None,
         traced.evaluations,
         traced.views,
         traced.run,

@@ -15,11 +15,13 @@ from sexpgpu.dialects.opdef import (
     Index,
     Move,
     OpDef,
+    Order,
     Pointwise,
     Random,
     Reduce,
     Row,
     Scan,
+    Window,
 )
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import op_name
@@ -27,7 +29,7 @@ from sexpgpu.dialects.signature import type_of
 from sexpgpu.driver.compile import LIBRARY, Compilation
 from sexpgpu.experiment import Evaluation, Experiment, Graph
 from sexpgpu.interp import load
-from sexpgpu.passes.base import functions
+from sexpgpu.passes.base import functions, graphs
 from sexpgpu.tensortype import TensorType
 
 LARGEST = 10
@@ -38,10 +40,12 @@ _FAMILIES: dict[type[Any], str] = {
     Contract: "product",
     Index: "index",
     Move: "shape",
+    Order: "order",
     Random: "random",
     Reduce: "reduce",
     Row: "row",
     Scan: "scan",
+    Window: "window",
 }
 
 
@@ -116,7 +120,7 @@ def family(record: OpDef, result: TensorType) -> str:
 def _graphs(done: Compilation, experiment: Experiment) -> list[dict[str, Any]]:
     by_symbol = {g.symbol: g for g in experiment.graphs.values()}
     reports = []
-    for func in functions(done.module):
+    for func in graphs(done.module):
         graph = by_symbol[func.attributes["sym_name"].value]
         if not graph.name.startswith("init "):
             reports.append(_graph(func, graph))

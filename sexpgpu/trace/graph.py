@@ -65,6 +65,12 @@ class Tracer:
         self.steps = run.steps
         self.microbatches = run.microbatches
         self._symbols: Counter[str] = Counter()
+        self._checkpoints = 0
+
+    def next_checkpoint(self) -> int:
+        """A number for the next region that the backward pass computes again."""
+        self._checkpoints += 1
+        return self._checkpoints
 
     def symbol(self, name: str) -> str:
         """A function symbol for a graph's name that no other function of the module has."""
@@ -106,6 +112,7 @@ class GraphTrace:
         self.outputs: list[tuple[Output, Val]] = []
         self.counters: dict[str, int] = {}
         self.proposals: dict[str, Tensor] = {}
+        self.within: list[str] = []  # the forms around, inside of which nothing may be reported or kept
         self._tensors: dict[tuple[str, str], Tensor] = {}
         self._counter: Tensor | None = None
         self._sites: Counter[str] = Counter()
@@ -127,7 +134,7 @@ class GraphTrace:
 
     @contextmanager
     def tracing(self) -> Iterator[GraphTrace]:
-        """Make this the active graph; graphs do not nest."""
+        """Make this the active graph."""
         token = _active.set(self)
         try:
             yield self
@@ -159,7 +166,7 @@ class GraphTrace:
         key = (role, name)
         if key not in self._tensors:
             self.inputs.append(Input(role, name, type, frozen))
-            value = self.block.add_argument(self.context.type(type), self._location(span))
+            value = self.block.add_argument(self.context.type(type), self.location(span))
             self._tensors[key] = Tensor(self, Val(self.builder, value, type), span, source or f"{role} {name}")
         return self._tensors[key]
 
@@ -176,7 +183,7 @@ class GraphTrace:
         from sexpgpu.trace.tensor import Tensor
 
         span = current_span()
-        self.builder.location = self._location(span)
+        self.builder.location = self.location(span)
         try:
             value = self.builder(op, *(t.val for t in operands), **attrs)
         except SxError as fault:
@@ -190,7 +197,7 @@ class GraphTrace:
         from sexpgpu.trace.tensor import Tensor
 
         span = current_span()
-        self.builder.location = self._location(span)
+        self.builder.location = self.location(span)
         return Tensor(self, self.builder.constant(value, type), span, "a constant")
 
     def output(
@@ -204,6 +211,24 @@ class GraphTrace:
     ) -> None:
         """Return `tensor` from the graph under (role, name)."""
         self.outputs.append((Output(role, name, tensor.type, reduce, then, current_span()), tensor.val))
+
+    @contextmanager
+    def enclosed(self, form: str) -> Iterator[None]:
+        """Within, `must_be_open` refuses: what is traced belongs to `form`, not to the graph's results."""
+        self.within.append(form)
+        try:
+            yield
+        finally:
+            self.within.pop()
+
+    def must_be_open(self, what: str) -> None:
+        """E-FLOW-004 inside the function that `scan` or `grad` calls."""
+        if self.within:
+            raise error(
+                "E-FLOW-004",
+                f"`{what}` inside `{self.within[-1]}`",
+                help=f"return the value from the function, and use `{what}` outside of `{self.within[-1]}`",
+            )
 
     def random_counter(self) -> Tensor:
         """i32[3]: the counters (microbatch, step, trip) that random numbers of this graph are a function of.
@@ -249,6 +274,15 @@ class GraphTrace:
             graph.finish()
         return graph.name
 
+    def reach(self, tensor: Tensor) -> Tensor:
+        """A tensor of another graph as one of this; E-FLOW-002, since a graph reads only its own."""
+        raise error(
+            "E-FLOW-002",
+            f"this tensor belongs to graph `{tensor.graph.name}`, but `{self.name}` is being traced",
+            help="pass it as an argument, or compute it again inside this function",
+            notes=tensor.provenance(),
+        )
+
     def site(self) -> str:
         """A name for the next random draw: the model path and its ordinal under it."""
         path = self.path[-1] if self.path else ""
@@ -272,6 +306,7 @@ class GraphTrace:
             self.func.attributes["sx.counters"] = ir.StringAttr.get(text, context=self.context.mlir)
         write_signature(self.func, self.inputs, [o for o, _ in self.outputs])
 
-    def _location(self, span: Span | None) -> Any:
+    def location(self, span: Span | None) -> Any:
+        """The MLIR location of a form, under the path of the model instance that is running."""
         path = self.path[-1] if self.path else ""
         return self.context.location(span, path)

@@ -88,15 +88,16 @@ def as_tensor(value: Any, what: str, *, like: TensorType | None = None) -> Tenso
     """
     if isinstance(value, Tensor):
         graph = active_graph()
-        if value.graph is not graph:
-            here = f"`{graph.name}`" if graph else "no graph"
-            raise error(
-                "E-FLOW-002",
-                f"this tensor belongs to graph `{value.graph.name}`, but {here} is being traced",
-                help="pass it as an argument, or compute it again inside this function",
-                notes=value.provenance(),
-            )
-        return value
+        if value.graph is graph:
+            return value
+        if graph is not None:
+            return graph.reach(value)
+        raise error(
+            "E-FLOW-002",
+            f"this tensor belongs to graph `{value.graph.name}`, but no graph is being traced",
+            help="pass it as an argument, or compute it again inside this function",
+            notes=value.provenance(),
+        )
     if isinstance(value, Reference):
         return value.resolve(current_graph(what))
     if isinstance(value, int | float | Fraction):

@@ -2,6 +2,7 @@
 
 from sexpgpu.lang.builtin import Library
 from sexpgpu.trace.builtins import (
+    control,
     create,
     declare,
     elementwise,
@@ -9,8 +10,8 @@ from sexpgpu.trace.builtins import (
     learn,
     movement,
     observe,
-    product,
     optimize,
+    product,
     reduction,
     sources,
 )
@@ -22,9 +23,10 @@ LIBRARIES: tuple[Library, ...] = (
     reduction.library,
     product.library,
     index.library,
+    control.library,
     observe.library,
     learn.library,
+    optimize.library,
     sources.library,
     declare.library,
-    optimize.library,
 )

@@ -51,6 +51,7 @@ def field(batch: Any, name: Any) -> Tensor:
 def counter(name: Any, n: Any) -> Any:
     """Count `n` (an ordinary integer) per call under `name`: tokens, frames, whatever a rate is wanted of."""
     graph = current_graph("counter")
+    graph.must_be_open("counter")
     key = name_argument("counter", name)
     graph.counters[key] = graph.counters.get(key, 0) + integer("counter", n, "the count")
     return NIL
@@ -63,6 +64,7 @@ def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then:
     A masked mean brings its own weight, so that its average over a pass is exact. E-SHAPE-020 for no scalar.
     """
     graph = current_graph("metric")
+    graph.must_be_open("metric")
     tensor = as_tensor(value, "metric", like=TensorType((), graph.float_type))
     if tensor.type.shape:
         raise error(
@@ -108,6 +110,7 @@ def step_sum(x: Any) -> Tensor:
     if tensor.type.shape:
         raise error("E-SHAPE-020", "`step-sum` sums a scalar", expected="rank 0", actual=str(tensor.type))
     graph = tensor.graph
+    graph.must_be_open("step-sum")
     if not graph.training or graph.microbatches == 1:
         return tensor
     name = f"step-sum-{sum(o.role == 'step_term' for o, _ in graph.outputs)}"
