@@ -59,6 +59,26 @@ class Contract:
 
 
 @frozen
+class Window:
+    """Windows slide over the last axes of a tensor: `combine` over each of them, or products with a kernel (`dot`).
+
+    `side` says which of the three tensors comes out: the result has one element a window, the operand is what the
+    windows slide over, the kernel what they are multiplied with. The latter two are the transposes of the first.
+    """
+
+    combine: Literal["dot", "max", "argmax", "mean"]
+    side: Literal["result", "operand", "kernel"]
+
+
+@frozen
+class Order:
+    """Whole lines along attr `axis`, or the last axis, put in order; equal elements keep theirs."""
+
+    descending: bool
+    gives: Literal["values", "places", "both"]
+
+
+@frozen
 class Move:
     """Elements change place, nothing is computed; `views` where the result shares the memory in NumPy.
 
@@ -70,9 +90,9 @@ class Move:
 
 @frozen
 class Index:
-    """Places come from an index tensor: `read` gathers, `add` accumulates into a copy of the first operand."""
+    """Places come from an index tensor: `read` gathers, `add` and `set` change a copy of the first operand in order."""
 
-    access: Literal["read", "add"]
+    access: Literal["read", "add", "set"]
 
 
 @frozen
@@ -85,7 +105,7 @@ class Constant:
     """Known when compiled: no operand decides the value."""
 
 
-Kind = Pointwise | Reduce | Scan | Row | Contract | Move | Index | Random | Constant
+Kind = Pointwise | Reduce | Scan | Row | Contract | Window | Order | Move | Index | Random | Constant
 
 
 @frozen
