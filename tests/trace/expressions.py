@@ -52,7 +52,8 @@ def peak(text: str, *arrays: Array) -> int:
 
     def work() -> int:
         with open_context() as context:
-            return load(graphs(_module(context, text, arrays, True, "shared"))[0]).peak_bytes()
+            module = _module(context, text, arrays, True, "shared")
+            return load(graphs(module)[0]).peak_bytes()
 
     return run_deep(work)
 
