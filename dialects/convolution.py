@@ -20,7 +20,7 @@ from numpy.lib.stride_tricks import as_strided
 from sexpgpu.diag import error
 from sexpgpu.dialects.arrays import deliver
 from sexpgpu.dialects.opdef import Array, Attr, OpDef, Sample, Window, sample
-from sexpgpu.dialects.rules import require_axis, require_count, require_same_dtype
+from sexpgpu.dialects.rules import BF16, require_axis, require_count, require_dtype, require_same_dtype, with_dtype
 from sexpgpu.dialects.window import Ints, Windows, require_images, require_windows
 from sexpgpu.tensortype import TensorType
 
@@ -31,7 +31,7 @@ _COLUMN_BYTES = 1 << 19
 def _require_weights(op: str, channels: int, w: TensorType, rank: int, groups: int) -> None:
     if w.rank != rank:
         raise error(
-            "E-SHAPE-032",
+            "E-SHAPE-043",
             f"{op}: w has another number of axes than the tensor it is convolved with",
             expected=f"w: [out, in / groups, kernel...] with {rank} axes",
             actual=f"w: {w}",
@@ -39,7 +39,7 @@ def _require_weights(op: str, channels: int, w: TensorType, rank: int, groups: i
     if groups < 1 or w.shape[0] % groups or channels != w.shape[1] * groups:
         wanted = f"{channels // groups}" if groups >= 1 and channels % groups == 0 else "in / groups"
         raise error(
-            "E-SHAPE-033",
+            "E-SHAPE-044",
             f"{op}: the channels do not fit the weights",
             expected=f"w: [out, {wanted}, kernel...] with out a multiple of groups, for {channels} channels",
             actual=f"w: {w}, groups {groups}",
@@ -296,6 +296,15 @@ def _samples(which: str) -> tuple[Sample, ...]:
     return tuple(found)
 
 
+def _weight_wide_infer(x: TensorType, g: TensorType, **attrs: Any) -> TensorType:
+    require_dtype("conv_weight_grad_wide", "x", x, BF16)
+    return with_dtype(_weight_infer(x, g, **attrs), "f32")
+
+
+def _weight_wide_vjp(b: Any, g: Any, out: Any, *ins: Any, **attrs: Any) -> tuple[Any, ...]:
+    return _weight_vjp(b, b("cast", g, dtype="bf16"), out, *ins, **attrs)
+
+
 OPERATIONS = (
     OpDef(
         name="conv",
@@ -321,7 +330,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="conv_weight_grad",
-        kind=Window("dot", "kernel"),
+        kind=Window("dot", "kernel", wide="conv_weight_grad_wide"),
         operands=("x", "g"),
         attrs=(Attr("kernel", "ints"), *_ATTRS),
         infer=_weight_infer,
@@ -329,5 +338,18 @@ OPERATIONS = (
         vjp=_weight_vjp,
         samples=_samples("weight"),
         doc="the derivative of conv to its w, whose window is `kernel`, times g",
+    ),
+    OpDef(
+        name="conv_weight_grad_wide",
+        kind=Window("dot", "kernel"),
+        operands=("x", "g"),
+        attrs=(Attr("kernel", "ints"), *_ATTRS),
+        infer=_weight_wide_infer,
+        numpy=_weight_grad,
+        vjp=_weight_wide_vjp,
+        samples=tuple(
+            Sample(tuple(with_dtype(t, "bf16") for t in given.types), given.attrs) for given in _samples("weight")[:3]
+        ),
+        doc="conv_weight_grad of bf16 operands with an f32 result: what was summed, not rounded",
     ),
 )

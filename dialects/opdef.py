@@ -26,9 +26,13 @@ AttrType = Literal["int", "float", "bool", "str", "ints", "floats", "dtype", "nu
 
 @frozen
 class Pointwise:
-    """Each element of the result comes from those at its place, by the function named `scalar`."""
+    """Each element of the result comes from those at its place, by the function named `scalar`.
+
+    `wide`: computed in f32 where the policy is bf16, since it magnifies what rounding its operand loses.
+    """
 
     scalar: str
+    wide: bool = False
 
 
 @frozen
@@ -55,7 +59,9 @@ class Row:
 
 @frozen
 class Contract:
-    """Products summed over a shared axis."""
+    """Products summed over a shared axis; operation `wide` is the same with an f32 result for bf16 operands."""
+
+    wide: str | None = None
 
 
 @frozen
@@ -64,10 +70,12 @@ class Window:
 
     `side` says which of the three tensors comes out: the result has one element a window, the operand is what the
     windows slide over, the kernel what they are multiplied with. The latter two are the transposes of the first.
+    Operation `wide` is the same with an f32 result for bf16 operands.
     """
 
     combine: Literal["dot", "max", "argmax", "mean"]
     side: Literal["result", "operand", "kernel"]
+    wide: str | None = None
 
 
 @frozen

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,16 @@ def current_graph(what: str) -> GraphTrace:
     return graph
 
 
+@contextmanager
+def _noting(operands: Sequence[Tensor]) -> Iterator[None]:
+    """Faults raised within say where the operands come from."""
+    try:
+        yield
+    except SxError as fault:
+        notes = tuple(note for t in operands for note in t.provenance())
+        raise SxError(fault.diagnostic.noting(*notes)) from None
+
+
 class Tracer:
     """The module that graphs are traced into, and the facts of the run that all of them share.
 
@@ -60,6 +70,8 @@ class Tracer:
         self.context = context
         self.sizes = sizes
         self.module = ir.Module.create(loc=context.location(None))
+        policy = ir.StringAttr.get(run.precision, context=context.mlir)
+        self.module.operation.attributes["sx.precision"] = policy
         self.float_type: DType = "f64" if run.precision == "f64" else "f32"
         self.seed = run.seed
         self.steps = run.steps
@@ -184,14 +196,21 @@ class GraphTrace:
 
         span = current_span()
         self.builder.location = self.location(span)
-        try:
+        with _noting(operands):
             value = self.builder(op, *(t.val for t in operands), **attrs)
-        except SxError as fault:
-            notes = tuple(note for t in operands for note in t.provenance())
-            raise SxError(fault.diagnostic.noting(*notes)) from None
         # A moved tensor is known by what it was, one or two moves deep.
         moved = len(operands) == 1 and isinstance(OPS[op].kind, Move) and operands[0].source.count(" of ") < 3
         return Tensor(self, value, span, f"{op} of {operands[0].source}" if moved else f"the result of {op}")
+
+    def emit_several(self, op: str, *operands: Tensor, **attrs: Any) -> tuple[Tensor, ...]:
+        """`emit` for an operation of several results."""
+        from sexpgpu.trace.tensor import Tensor
+
+        span = current_span()
+        self.builder.location = self.location(span)
+        with _noting(operands):
+            made = self.builder.several(op, *(t.val for t in operands), **attrs)
+        return tuple(Tensor(self, value, span, f"the result of {op}") for value in made)
 
     def constant(self, value: Any, type: TensorType) -> Tensor:
         from sexpgpu.trace.tensor import Tensor

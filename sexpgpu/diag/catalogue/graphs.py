@@ -53,6 +53,20 @@ OPERATIONS: tuple[Entry, ...] = (
     Entry("E-SHAPE-016", "updates that do not fit the indices",
           "A scatter needs one update for every place that the indices name.",
           "(scatter-add (zeros '(5 3)) (arange 4) (zeros '(2 3)))"),
+    Entry("E-SHAPE-041", "a window that does not fit",
+          "The windows of a convolution or a pool lie within the padded tensor, and those of a pool hold an element each.",
+          "(pool-max (zeros '(1 1 4 4)) 5)"),
+    Entry("E-SHAPE-042", "not a batch of sequences or images",
+          "Convolutions and pools take [batch, channels, length] or [batch, channels, height, width].",
+          "(pool-avg (zeros '(28 28)) 2)"),
+    Entry("E-SHAPE-043", "weights of another rank",
+          "The weights of a convolution have as many axes of space as what they are convolved with: "
+          "[out, in / groups, kernel...].",
+          "(conv (zeros '(1 3 8 8)) (zeros '(4 3 3)))"),
+    Entry("E-SHAPE-044", "channels that do not fit the weights",
+          "With g groups the input has g times as many channels as the weights' second axis, and the first axis, the "
+          "channels that come out, is a multiple of g.",
+          "(conv (zeros '(1 3 8)) (zeros '(4 2 3)))"),
     Entry("E-DTYPE-001", "a dtype the operation does not take",
           "The operation is not defined for values of this dtype. Convert them with `cast`.",
           "(exp (arange 3))"),
@@ -92,6 +106,13 @@ TRACING: tuple[Entry, ...] = (
           "A loss compares element by element. Shapes that would broadcast, [n, 1] with [n] say, would compare every "
           "prediction with every target: the mean of that is another number. Bring both to one shape first.",
           "(mse (unsqueeze score 1) target)"),
+    Entry("E-SHAPE-045", "a label with two sizes",
+          "In an `einsum` equal labels run together, so their axes are equally long.",
+          '(einsum "ij,jk->ik" (zeros \'(2 3)) (zeros \'(4 5)))'),
+    Entry("E-SHAPE-046", "queries, keys and values that do not fit",
+          "Attention takes [batch, heads, time, dim]. Keys and values have the same heads and times, queries and keys the "
+          "same dim, and each head of the keys serves as many heads of the queries as the next.",
+          "(attend (zeros '(1 4 8 16)) (zeros '(1 3 8 16)) (zeros '(1 3 8 16)))"),
     Entry("E-DTYPE-003", "no such dtype",
           "The dtypes are :f32 :f64 :bf16 :i32 :i64 :u8 :bool, and :float for the run's own float type.",
           "(cast x :float32)"),
@@ -145,6 +166,10 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-VALUE-015", "no probability",
           "A dropout rate is at least 0 and below 1.",
           "(dropout x 1.5)"),
+    Entry("E-VALUE-041", "not a specification of a sum",
+          "An `einsum` names each axis of each tensor by a letter, separates tensors by commas, and gives the labels of "
+          "the result behind ->. An ellipsis stands for the axes that are not named.",
+          '(einsum "ij,jk->iz" (zeros \'(2 3)) (zeros \'(3 4)))'),
     Entry("E-FLOW-001", "a tensor as a test",
           "A graph is traced once and its tensors have no values then, so ordinary control flow cannot depend on one. "
           "`where` computes both sides and picks by element. Shapes, ranks and (training-p) are ordinary values.",
@@ -257,10 +282,6 @@ TRACING: tuple[Entry, ...] = (
           "(defrun :seed 1)"),
     Entry("E-RUN-011", "two runs in one file", "One file is one experiment: it has one `defrun`.", ""),
     Entry("E-RUN-012", "a count below 1", "Counts and intervals are whole numbers from 1 on.", "(defrun :steps 0)"),
-    Entry("E-RUN-013", "a precision this version lacks",
-          "This version trains in :f32 and :f64. Tensors can be cast to :bf16, but the mixed-precision policy is not "
-          "there yet, and pretending would change results.",
-          "(defrun :steps 10 :precision :bf16)"),
     Entry("E-RUN-020", "an evaluation without a loader", "A `defeval` names the loader it reads.", "(defeval val ())"),
     Entry("E-RUN-021", "two evaluations of one name", "Metrics are named after the pass, so names differ.", ""),
     Entry("E-RUN-022", "an evaluation that reports nothing", "`evaluate` emits its results with `metric`.", ""),

@@ -164,6 +164,25 @@ def grad(function: Any, x: Any) -> Any:
     return rebuild([gradient(t) for t in inputs])
 
 
+@library.builtin("%with-numerics", "(options thunk)", many=True)
+def with_numerics(options: Any, thunk: Any) -> Any:
+    """Mark what the thunk computes with a precision policy of its own: `:dtype` :f32 or :bf16 (pass `precision`)."""
+    graph = current_graph("with-numerics")
+    given = arguments.options("with-numerics", options, ("dtype",)).get("dtype", NIL)
+    policy = arguments.choice("with-numerics", given, ":dtype", ("f32", "bf16"))
+    before = len(graph.block.operations)
+    result = thunk()
+    _mark(graph, before, "sx.numerics", ir.StringAttr.get(policy, context=graph.context.mlir))
+    return result
+
+
+def _mark(graph: GraphTrace, before: int, name: str, value: Any) -> None:
+    """Set an attribute of the operations traced since there were `before`, where no form inside has set it."""
+    for op in list(graph.block.operations)[before:]:
+        if name not in op.attributes:
+            op.attributes[name] = value
+
+
 @library.builtin("%checkpoint", "(thunk)", many=True)
 def checkpoint(thunk: Any) -> Any:
     """Mark what the thunk computes: the backward pass computes it again instead of keeping it (pass `recompute`)."""
@@ -171,8 +190,5 @@ def checkpoint(thunk: Any) -> Any:
     before = len(graph.block.operations)
     result = thunk()
     i64 = ir.IntegerType.get_signless(64, context=graph.context.mlir)
-    region = ir.IntegerAttr.get(i64, graph.tracer.next_checkpoint())
-    for op in list(graph.block.operations)[before:]:
-        if "sx.checkpoint" not in op.attributes:
-            op.attributes["sx.checkpoint"] = region
+    _mark(graph, before, "sx.checkpoint", ir.IntegerAttr.get(i64, graph.tracer.next_checkpoint()))
     return result

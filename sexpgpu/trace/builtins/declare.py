@@ -129,14 +129,6 @@ def defrun(**given: Any) -> Any:
     if clip is not NIL and arguments.real("defrun", clip, ":clip-norm") <= 0:
         raise error("E-RUN-012", "`defrun`: :clip-norm must be greater than 0", actual=show(clip))
     precision: Any = arguments.choice("defrun", given.get("precision", "f32"), ":precision", ("f32", "bf16", "f64"))
-    if precision == "bf16":
-        raise error(
-            "E-RUN-013",
-            "`:precision :bf16` is not implemented in this version",
-            expected=":f32 or :f64",
-            actual=":bf16",
-            help=":precision :f32",
-        )
     run = RunConfig(
         positive(given, "steps"),
         positive(given, "epochs"),
