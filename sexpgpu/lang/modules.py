@@ -233,5 +233,6 @@ class Modules:
             module.variables[as_] = loaded.variables[name]
         if name in loaded.macros:
             module.macros[as_] = loaded.macros[name]
+        module.borrowed |= {id(table[name]) for table in loaded.tables if name in table}
         if name in loaded.setf_expanders:
             module.setf_expanders[as_] = loaded.setf_expanders[name]

@@ -291,9 +291,9 @@ class Session:
 
     def declare_function(self, module: Module, key: Symbol, place: Place | None) -> FunctionCell:
         """The module's own cell of a function name, so that code analysed from now on refers to it."""
-        cell = module.functions.get(key)
+        cell = module.own_function(key)
         if cell is None:
-            inherited = module.base.function(key) if module.base is not None else None
+            inherited = module.function(key)
             cell = Analyzer(self, module).undefined(key, bare_scope(), place or Place(Source("", ""), 0, 0))
             if inherited is not None:
                 cell.ref[:] = inherited.ref
@@ -329,13 +329,13 @@ class Session:
             text = f"`{name.name}` is defined twice; the first definition is at {before.line}:{before.col}"
             self.warn(warning("W-NAME-003", text, place.span))
         inherited = module.base is not None and (module.base.function(name) or module.base.macro(name))
-        if inherited and before is None:
-            self.warn(warning("W-NAME-001", f"`{name.name}` shadows the library's own", place.span))
+        source = f"that of {module.imported[name][0]}" if name in module.imported else "the library's own"
+        if (inherited or name in module.imported) and before is None:
+            self.warn(warning("W-NAME-001", f"`{name.name}` shadows {source}", place.span))
 
     def declare_variable(self, module: Module, name: Symbol, kind: str, place: Place | None) -> GlobalVariable:
         """The module's own global variable of a name, perhaps still unbound."""
-        variable = module.variables.get(name)
-        inherited = module.base.variable(name) if module.base is not None else None
+        variable, inherited = module.own_variable(name), module.variable(name)
         if variable is None and inherited is not None and inherited.kind == "special" == kind:
             return inherited
         if variable is None:
