@@ -22,7 +22,7 @@ def _windows(op: str, x: TensorType, kernel: Ints, stride: Ints, low: Ints, high
     require_windows(op, windows, x)
     if any(pad >= k for pad, k in zip(low + high, kernel + kernel, strict=True)) or 0 in windows.sizes:
         raise error(
-            "E-SHAPE-030",
+            "E-SHAPE-041",
             f"{op}: a window would hold padding alone",
             expected=f"padding below the window's size {list(kernel)}, and an element along each axis",
             actual=f"padding {list(low)} before and {list(high)} behind; x: {x}",

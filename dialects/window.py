@@ -77,7 +77,7 @@ def _inside(offset: int, size: int, count: int, stride: int) -> tuple[slice, sli
 
 
 def require_windows(op: str, windows: Windows, x: TensorType) -> None:
-    """Raises E-SHAPE-004, E-VALUE-012 or E-SHAPE-030 unless the windows are sound and fit at least once."""
+    """Raises E-SHAPE-004, E-VALUE-012 or E-SHAPE-041 unless the windows are sound and fit at least once."""
     rank = len(windows.sizes)
     for what in ("kernel", "stride", "low", "high", "dilation"):
         require_count(op, what, getattr(windows, what), rank)
@@ -92,7 +92,7 @@ def require_windows(op: str, windows: Windows, x: TensorType) -> None:
     for axis, (padded, k, d) in enumerate(zip(windows.padded, windows.kernel, windows.dilation, strict=True)):
         if d * (k - 1) + 1 > padded:
             raise error(
-                "E-SHAPE-030",
+                "E-SHAPE-041",
                 f"{op}: the window is larger than the tensor along axis {axis + 2}",
                 expected=f"a window that spans {padded} at most",
                 actual=f"it spans {d * (k - 1) + 1}; x: {x}",
@@ -101,11 +101,11 @@ def require_windows(op: str, windows: Windows, x: TensorType) -> None:
 
 
 def require_images(op: str, x: TensorType) -> None:
-    """Raises E-DTYPE-001 or E-SHAPE-031 unless x is [batch, channels, space...] with one or two axes of space."""
+    """Raises E-DTYPE-001 or E-SHAPE-042 unless x is [batch, channels, space...] with one or two axes of space."""
     require_dtype(op, "x", x, FLOATS)
     if x.rank not in (3, 4):
         raise error(
-            "E-SHAPE-031",
+            "E-SHAPE-042",
             f"{op}: x is not a batch of sequences or images with channels",
             expected="[batch, channels, length] or [batch, channels, height, width]",
             actual=f"x: {x}",

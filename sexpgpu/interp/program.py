@@ -18,7 +18,7 @@ from sexpgpu.diag import Span, SxError, error
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.locations import span_of
 from sexpgpu.dialects.loops import loop_of
-from sexpgpu.dialects.opdef import Array, Constant, Contract, Dense, Kind, Move, Pointwise, Row, numpy_dtype
+from sexpgpu.dialects.opdef import Array, Constant, Contract, Dense, Kind, Move, Pointwise, Row, Window, numpy_dtype
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import read_graph, type_of
@@ -265,7 +265,7 @@ def _step(op: Any, ins: tuple[int, ...], outs: tuple[int, ...]) -> _Step:
 
 def _pooled(step: _Step, type: TensorType) -> bool:
     """Whether the step's one result, of this type, may be written into recycled memory."""
-    kind = isinstance(step.kind, Pointwise | Contract | Row) and len(step.outs) == 1
+    kind = isinstance(step.kind, Pointwise | Contract | Row | Window) and len(step.outs) == 1
     return kind and _bytes(type) >= POOLED_BYTES and type.size > 0
 
 

@@ -129,7 +129,7 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-TYPE-010", "a function that does not take tensors",
           "The function is for ordinary values. Tensor functions have names of their own: see the list of tensor "
           "operations.",
-          "(isqrt (zeros '(2)))"),
+          "(rem (zeros '(2)) 2)"),
     Entry("E-TYPE-011", "not a tensor",
           "The argument must be a tensor, a parameter, or a number that can become one.",
           "(matmul x \"w\")"),

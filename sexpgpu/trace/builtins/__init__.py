@@ -2,9 +2,11 @@
 
 from sexpgpu.lang.builtin import Library
 from sexpgpu.trace.builtins import (
+    augment,
     control,
     create,
     declare,
+    einsum,
     elementwise,
     index,
     learn,
@@ -14,14 +16,18 @@ from sexpgpu.trace.builtins import (
     product,
     reduction,
     sources,
+    windows,
 )
 
 LIBRARIES: tuple[Library, ...] = (
     create.library,
+    augment.library,
     elementwise.library,
     movement.library,
     reduction.library,
     product.library,
+    einsum.library,
+    windows.library,
     index.library,
     control.library,
     observe.library,

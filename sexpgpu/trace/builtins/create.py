@@ -155,13 +155,17 @@ def random_normal(shape: Any, *, dtype: Any = NIL) -> Tensor:
 
 @library.builtin("random-integer", "(shape n)")
 def random_integer(shape: Any, n: Any) -> Tensor:
-    """i32 numbers in 0 ... n - 1, equally likely up to 2^-24 (n at most 2^24)."""
-    graph = current_graph("random-integer")
+    """i32 numbers in 0 ... n - 1 (n at most 2^24), equally likely up to 2^-29."""
     count = integer("random-integer", n, "the bound")
     if not 0 < count <= 1 << 24:
         raise error("E-VALUE-012", "`random-integer`: the bound must be in 1 to 16777216", actual=str(count))
-    u = uniform_tensor(graph, shape_argument("random-integer", shape), "f64")
-    return graph.emit("cast", pointwise("mul", "random-integer", u, float(count)), dtype="i32")
+    return integer_tensor(current_graph("random-integer"), shape_argument("random-integer", shape), count)
+
+
+def integer_tensor(graph: GraphTrace, shape: tuple[int, ...], bound: Any) -> Tensor:
+    """i32 numbers in 0 ... bound - 1 from the next site; `bound` is a number or a tensor that broadcasts to `shape`."""
+    u = uniform_tensor(graph, shape, "f64")  # in f32 the product could round up to the bound
+    return graph.emit("cast", pointwise("mul", "random-integer", u, bound), dtype="i32")
 
 
 @library.builtin("dropout", "(x p)")

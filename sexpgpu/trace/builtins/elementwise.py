@@ -84,11 +84,11 @@ def _check_divide(x: Tensor) -> Tensor:
 
 
 def _expt(base: Any, power: Any) -> Tensor:
-    if isinstance(power, int) and 0 <= power <= 3:
+    if isinstance(power, int | float) and power in (0, 1, 2, 3):
         x = as_tensor(base, "expt")
         if power == 0:
             return number_like(x, 1)
-        return reduce(lambda p, q: pointwise("mul", "expt", p, q), [x] * power)
+        return reduce(lambda p, q: pointwise("mul", "expt", p, q), [x] * int(power))
     return pointwise("pow", "expt", base, power)
 
 

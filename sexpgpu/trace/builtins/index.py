@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from sexpgpu.diag import error
-from sexpgpu.lang.builtin import Library
-from sexpgpu.lang.forms import NIL
+from sexpgpu.lang.builtin import Library, keyword_arguments, parse_parameters
+from sexpgpu.lang.forms import NIL, values
 from sexpgpu.tensortype import INTEGERS, TensorType
 from sexpgpu.trace.arguments import axis as one_axis
 from sexpgpu.trace.arguments import dtype as dtype_argument
-from sexpgpu.trace.arguments import integer
+from sexpgpu.trace.arguments import integer, name, positive
 from sexpgpu.trace.builtins.movement import reshape_to, slice_
 from sexpgpu.trace.graph import current_graph
-from sexpgpu.trace.tensor import Tensor, as_tensor, broadcast_to, pointwise, tensors
+from sexpgpu.trace.tensor import GENERIC, Tensor, as_tensor, broadcast_to, pointwise, tensors
 
 library = Library("indexing")
 
@@ -78,6 +79,50 @@ def scatter_add(x: Any, indices: Any, updates: Any, *, axis: Any = 0) -> Tensor:
     return target.graph.emit("scatter_add", target, _indices("scatter-add", indices), added, axis=at)
 
 
+@library.builtin("index-update", "(x indices updates &key axis)")
+def index_update(x: Any, indices: Any, updates: Any, *, axis: Any = 0) -> Tensor:
+    """x with its slices at `indices` along `:axis` replaced by `updates`; of repeated indices the last one wins."""
+    target, written = tensors("index-update", x, updates)
+    at = one_axis("index-update", axis, target.type.rank)
+    return target.graph.emit("index_update", target, _indices("index-update", indices), written, axis=at)
+
+
+@library.builtin("top-k", "(x k)", many=True)
+def top_k(x: Any, k: Any) -> Any:
+    """The k greatest along the last axis in descending order, and their i32 indices; ties go to the lower index."""
+    tensor = as_tensor(x, "top-k")
+    one_axis("top-k", -1, tensor.type.rank)
+    count, size = integer("top-k", k, "the count"), tensor.type.shape[-1]
+    if not 0 <= count <= size:
+        raise error(
+            "E-VALUE-012",
+            f"`top-k`: there are not {count} elements along the last axis",
+            expected=f"a count from 0 to {size}",
+            actual=str(tensor.type),
+            notes=tensor.provenance(),
+        )
+    return values(*tensor.graph.emit_several("top_k", tensor, k=count))
+
+
+_SORT = parse_parameters("(x &key axis)")
+
+
+def sort(x: Any, *options: Any) -> Tensor:
+    """Ascending along `:axis` (the last); equal elements keep their order."""
+    tensor = as_tensor(x, "sort")
+    axis = keyword_arguments("sort", _SORT, options).get("axis", -1)
+    return tensor.graph.emit("sort", tensor, axis=one_axis("sort", axis, tensor.type.rank))
+
+
+GENERIC["sort"] = GENERIC["stable-sort"] = sort
+
+
+@library.builtin("%labels", "(what labels)")
+def labels(what: Any, given: Any) -> Tensor:
+    """Class numbers as indices (E-DTYPE-001 for what is no integer)."""
+    return _indices(name("a loss", what), given)
+
+
 @library.builtin("one-hot", "(indices n &key dtype)")
 def one_hot(indices: Any, n: Any, *, dtype: Any = NIL) -> Tensor:
     """A new last axis of size n: 1 at the index, 0 elsewhere."""
@@ -103,6 +148,50 @@ def causal_mask(n: Any) -> Tensor:
     size = integer("causal-mask", n, "the size")
     graph = current_graph("causal-mask")
     return pointwise("ge", "causal-mask", positions(graph, (size, size), 0), positions(graph, (size, size), 1))
+
+
+@library.builtin("%attention-mask", "(queries keys causal window)")
+def attention_mask(queries: Any, keys: Any, causal: Any, window: Any) -> Tensor:
+    """bool [queries, keys]: which positions each position sees; the last query stands at the last key.
+
+    With `causal` none behind it, with a `window` none that is `window` or more away.
+    """
+    rows, columns = integer("attend", queries, "the queries"), integer("attend", keys, "the keys")
+    graph = current_graph("attend")
+    shape = (rows, columns)
+    here = pointwise("add", "attend", positions(graph, shape, 0), columns - rows)
+    ahead = pointwise("sub", "attend", positions(graph, shape, 1), here)
+    seen = [pointwise("le", "attend", ahead, 0)] if causal is not NIL else []
+    if window is not NIL:
+        reach = positive("attend", window, ":window")
+        distance = ahead if causal is NIL else pointwise("neg", "attend", ahead)
+        if causal is NIL:
+            distance = pointwise("abs", "attend", distance)
+        seen.append(pointwise("lt", "attend", distance, reach))
+    return reduce(lambda a, b: pointwise("logical_and", "attend", a, b), seen)
+
+
+@library.builtin("%require-attention", "(q k v)")
+def require_attention(q: Any, k: Any, v: Any) -> Any:
+    """nil; E-SHAPE-046 unless q, k and v are [batch, heads, time, dim] of which attention can be taken."""
+    a, b, c = tensors("attend", q, k, v)
+    fits = (
+        all(t.type.rank == 4 for t in (a, b, c))
+        and a.type.shape[0] == b.type.shape[0] == c.type.shape[0]
+        and b.type.shape[1:3] == c.type.shape[1:3]
+        and a.type.shape[3] == b.type.shape[3]
+        and b.type.shape[1] > 0
+        and a.type.shape[1] % b.type.shape[1] == 0
+    )
+    if not fits:
+        raise error(
+            "E-SHAPE-046",
+            "`attend`: queries, keys and values do not fit",
+            expected="q [batch, heads, time, dim], k and v [batch, kv-heads, keys, ...], heads a multiple of kv-heads",
+            actual=" and ".join(map(str, (a.type, b.type, c.type))),
+            notes=[note for t in (a, b, c) for note in t.provenance()],
+        )
+    return NIL
 
 
 def _triangle(what: str, x: Any, k: Any, op: str) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from sexpgpu.diag import error
@@ -10,6 +11,7 @@ from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL
 from sexpgpu.trace.arguments import axes, flag, integer
 from sexpgpu.trace.arguments import axis as one_axis
+from sexpgpu.trace.builtins.movement import reshape_to
 from sexpgpu.trace.tensor import Tensor, as_tensor, float_tensor, pointwise
 
 library = Library("reductions")
@@ -21,6 +23,11 @@ def reduce_axes(op: str, what: str, x: Tensor, axis: Any, keepdims: Any) -> Tens
     return x.graph.emit(op, x, axes=found, keepdims=flag(keepdims))
 
 
+def counted(x: Tensor) -> Tensor:
+    """x in a dtype that holds its sums: bool and u8 count in i32."""
+    return x.graph.emit("cast", x, dtype="i32") if x.type.dtype in ("bool", "u8") else x
+
+
 def _count(x: Tensor, axis: Any, what: str) -> int:
     return math.prod(x.type.shape[a] for a in axes(what, axis, x.type.rank))
 
@@ -28,10 +35,13 @@ def _count(x: Tensor, axis: Any, what: str) -> int:
 @library.builtin("sum", "(x &key axis keepdims)")
 def sum_(x: Any, *, axis: Any = NIL, keepdims: Any = NIL) -> Tensor:
     """The sum; integers and bools sum in i32 and wider as they are."""
-    tensor = as_tensor(x, "sum")
-    if tensor.type.dtype in ("bool", "u8"):
-        tensor = tensor.graph.emit("cast", tensor, dtype="i32")
-    return reduce_axes("sum", "sum", tensor, axis, keepdims)
+    return reduce_axes("sum", "sum", counted(as_tensor(x, "sum")), axis, keepdims)
+
+
+@library.builtin("prod", "(x &key axis keepdims)")
+def prod(x: Any, *, axis: Any = NIL, keepdims: Any = NIL) -> Tensor:
+    """The product; of nothing it is 1."""
+    return reduce_axes("prod", "prod", counted(as_tensor(x, "prod")), axis, keepdims)
 
 
 @library.builtin("mean", "(x &key axis keepdims)")
@@ -71,7 +81,6 @@ def _plain(name: str, op: str, doc: str) -> None:
 for _name, _op, _doc in (
     ("amax", "amax", "The greatest element."),
     ("amin", "amin", "The least element."),
-    ("prod", "prod", "The product."),
     ("any", "any", "bool: whether some element is true."),
     ("all", "all", "bool: whether every element is true."),
 ):
@@ -81,6 +90,8 @@ for _name, _op, _doc in (
 def _arg(name: str, op: str, doc: str) -> None:
     def rule(x: Any, *, axis: Any = -1, keepdims: Any = NIL) -> Tensor:
         tensor = as_tensor(x, name)
+        if tensor.type.dtype == "bool":
+            tensor = counted(tensor)
         return tensor.graph.emit(op, tensor, axis=one_axis(name, axis, tensor.type.rank), keepdims=flag(keepdims))
 
     rule.__doc__ = doc
@@ -91,10 +102,28 @@ _arg("argmax", "argmax", "i32 index of the greatest element along `:axis` (the l
 _arg("argmin", "argmin", "i32 index of the least element along `:axis` (the last); ties give the lowest.")
 
 
+def _one_line(what: str, x: Tensor, axis: Any) -> tuple[Tensor, int, Callable[[Tensor], Tensor]]:
+    """x with the axes that `axis` means as one, which axis that is, and what brings a result of x's shape back."""
+    found = axes(what, axis, x.type.rank)
+    if len(found) == 1:
+        return x, found[0], lambda y: y
+    rest = [a for a in range(x.type.rank) if a not in found]
+    perm = (*rest, *found)
+    moved = x.graph.emit("transpose", x, perm=perm)
+    shape = moved.type.shape
+    flat = reshape_to(moved, (*shape[: len(rest)], math.prod(shape[len(rest) :])))
+
+    def back(y: Tensor) -> Tensor:
+        inverse = tuple(perm.index(a) for a in range(len(perm)))
+        return y.graph.emit("transpose", reshape_to(y, shape), perm=inverse)
+
+    return flat, len(rest), back
+
+
 def _along(name: str, op: str, doc: str) -> None:
     def rule(x: Any, *, axis: Any = -1) -> Tensor:
-        tensor = float_tensor(name, x)
-        return tensor.graph.emit(op, tensor, axis=one_axis(name, axis, tensor.type.rank))
+        lines, at, back = _one_line(name, float_tensor(name, x), axis)
+        return back(lines.graph.emit(op, lines, axis=at))
 
     rule.__doc__ = doc
     library.builtin(name, "(x &key axis)")(rule)
@@ -102,12 +131,26 @@ def _along(name: str, op: str, doc: str) -> None:
 
 _along("softmax", "softmax", "exp(x) / sum(exp(x)) along `:axis` (the last), shifted by the maximum.")
 _along("log-softmax", "log_softmax", "x - logsumexp(x) along `:axis` (the last).")
-_along("cumsum", "cumsum", "Running sums along `:axis` (the last).")
 
 
 @library.builtin("logsumexp", "(x &key axis keepdims)")
 def logsumexp(x: Any, *, axis: Any = -1, keepdims: Any = NIL) -> Tensor:
-    """log(sum(exp(x))) along one axis (the last), shifted by the maximum."""
+    """log(sum(exp(x))) along `:axis` (the last), shifted by the maximum."""
     tensor = float_tensor("logsumexp", x)
-    at = one_axis("logsumexp", axis, tensor.type.rank)
-    return tensor.graph.emit("logsumexp", tensor, axis=at, keepdims=flag(keepdims))
+    lines, at, _ = _one_line("logsumexp", tensor, axis)
+    total = lines.graph.emit("logsumexp", lines, axis=at, keepdims=False)
+    if not flag(keepdims):
+        return total
+    folded = axes("logsumexp", axis, tensor.type.rank)
+    return reshape_to(total, tuple(1 if i in folded else n for i, n in enumerate(tensor.type.shape)))
+
+
+@library.builtin("cumsum", "(x &key axis reverse)")
+def cumsum(x: Any, *, axis: Any = -1, reverse: Any = NIL) -> Tensor:
+    """Running sums along `:axis` (the last), from the end back with `:reverse`."""
+    tensor = counted(as_tensor(x, "cumsum"))
+    at = one_axis("cumsum", axis, tensor.type.rank)
+    if not flag(reverse):
+        return tensor.graph.emit("cumsum", tensor, axis=at)
+    turned = tensor.graph.emit("flip", tensor, axes=(at,))
+    return turned.graph.emit("flip", turned.graph.emit("cumsum", turned, axis=at), axes=(at,))

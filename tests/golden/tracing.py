@@ -1,0 +1,145 @@
+"""Values and gradients of forms over named arrays, by the whole way: Lisp, tracing, the passes, the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from sexpgpu.diag import Diagnostics
+from sexpgpu.dialects.context import open_context
+from sexpgpu.dialects.signature import read_graph
+from sexpgpu.driver.compile import new_session, run_named
+from sexpgpu.experiment import RunConfig
+from sexpgpu.interp import load
+from sexpgpu.lang.active import activated
+from sexpgpu.lang.forms import Cons, all_values
+from sexpgpu.lang.limits import run_deep
+from sexpgpu.lang.session import Session
+from sexpgpu.passes.base import graphs
+from sexpgpu.tensortype import DType, TensorType
+from sexpgpu.trace.declarations import Declarations, declaring
+from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.tensor import Tensor, as_tensor
+
+Array = NDArray[Any]
+DTYPES: dict[str, DType] = {
+    "float64": "f64",
+    "float32": "f32",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "bool": "bool",
+}
+
+
+@frozen
+class Case:
+    """A form over named inputs. Float inputs are differentiated: what is returned is weighed by `cotangents`."""
+
+    name: str
+    form: str
+    inputs: Mapping[str, Array]
+
+
+@frozen
+class Outcome:
+    """What a case computed: its values, and the gradient to each float input of Σ cotangent · value."""
+
+    values: list[Array]
+    gradients: dict[str, Array]
+
+
+def cotangent(number: int, shape: Sequence[int]) -> Array:
+    """What the value with this number is weighed by; the makers of goldens use the same."""
+    size = int(np.prod(shape, dtype=np.int64))
+    return np.asarray(np.cos(np.arange(size) * 0.7 + number + 0.3)).reshape(shape)
+
+
+def type_of(array: Array) -> TensorType:
+    return TensorType(array.shape, DTYPES[str(array.dtype)])
+
+
+def outcomes(cases: Sequence[Case], *, training: bool = False) -> dict[str, Outcome | Exception]:
+    """Each case's outcome; a fault of one leaves the others alone."""
+    return run_deep(lambda: _outcomes(cases, training))
+
+
+def _outcomes(cases: Sequence[Case], training: bool) -> dict[str, Outcome | Exception]:
+    found: dict[str, Outcome | Exception] = {}
+    diagnostics = Diagnostics()
+    session = new_session(diagnostics)
+    with open_context() as context, declaring(Declarations(Path("cases.sx"))), activated(session):
+        tracer = Tracer(context, RunConfig(steps=1, epochs=None, precision="f64", seed=7), {})
+        traced: dict[str, GraphTrace] = {}
+        for number, case in enumerate(cases):
+            try:
+                traced[case.name] = _trace(session, tracer, case, number, training)
+            except Exception as fault:
+                found[case.name] = fault
+                tracer.module.body.operations[-1].operation.erase()
+        run_named(tracer.module, context, "shared")
+        programs = {read_graph(func).name: load(func) for func in graphs(tracer.module)}
+        for case in cases:
+            if case.name in traced:
+                try:
+                    found[case.name] = _run(programs[case.name], case)
+                except Exception as fault:
+                    found[case.name] = fault
+    return found
+
+
+def _trace(session: Session, tracer: Tracer, case: Case, number: int, training: bool) -> GraphTrace:
+    name = f"case-{number}"
+    before = len(session.diagnostics.errors)
+    session.evaluate_text(f"(defun {name} ({' '.join(case.inputs)}) {case.form})", f"{name}.sx")
+    assert session.diagnostics.errors[before:] == []
+    graph = GraphTrace(tracer, case.name, training=training, stream="train")
+    with graph.tracing():
+        arguments = []
+        for key, array in case.inputs.items():
+            role: Any = "param" if array.dtype.kind == "f" else "field"
+            arguments.append(graph.input(role, key, type_of(array)))
+        function = session.function(name)
+        assert function is not None
+        results = _tensors(session.call(function, *arguments))
+        loss = graph.constant(0.0, TensorType((), "f64"))
+        for place, result in enumerate(results):
+            graph.output("value", str(place), result)
+            if result.type.is_float:
+                weights = graph.constant(cotangent(place, result.type.shape), TensorType(result.type.shape, "f64"))
+                product = graph.emit("mul", graph.cast_float(result), weights)
+                axes = tuple(range(product.type.rank))
+                loss = graph.emit("add", loss, graph.emit("sum", product, axes=axes, keepdims=False))
+        graph.output("loss", "loss", loss)
+        graph.finish()
+    return graph
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    """Several values, or a list, or one: tensors and numbers of them."""
+    given = list(all_values(value))
+    if len(given) == 1 and isinstance(given[0], Cons):
+        given = list(given[0])
+    return [as_tensor(item, "a case") for item in given]
+
+
+def _run(program: Any, case: Case) -> Outcome:
+    arrays = [np.asarray(_input(i, case.inputs), dtype=None) for i in program.spec.inputs]
+    values: dict[int, Array] = {}
+    gradients: dict[str, Array] = {}
+    for output, array in zip(program.spec.outputs, program(arrays), strict=True):
+        if output.role == "value":
+            values[int(output.name)] = array
+        elif output.role == "grad":
+            gradients[output.name] = array
+    return Outcome([values[i] for i in range(len(values))], gradients)
+
+
+def _input(given: Any, inputs: Mapping[str, Array]) -> Array:
+    """An input of the case, or what the loop counts, which is all at its beginning."""
+    return inputs[given.name] if given.role in ("param", "field") else np.zeros((), np.int32)
