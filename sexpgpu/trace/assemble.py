@@ -173,7 +173,7 @@ def _trace_group(traced: Traced, group: AssignedGroup) -> None:
         Group(
             group.name,
             group.selector,
-            group.optimizer.name,
+            group.optimizer.described(),
             tuple(p.path or "" for p in group.members),
             tuple(names),
             tuple(constants),

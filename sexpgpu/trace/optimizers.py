@@ -144,6 +144,11 @@ class Optimizer(Foreign):
             found |= inner.states_of(param, f"{prefix}{name}.")
         return found
 
+    def described(self) -> str:
+        """Its name, and of a wrapper what is inside: `ema of adamw`."""
+        inside = " and ".join(inner.described() for inner in self.inner.values())
+        return f"{self.name} of {inside}" if inside else self.name
+
     def viewing(self) -> tuple[str, Optimizer] | None:
         """Whose view evaluation sees, under which prefix: this one's, else that of the one optimizer inside it."""
         if self.view is not None:
@@ -155,7 +160,7 @@ class Optimizer(Foreign):
         return None if found is None else (f"{name}.{found[0]}", found[1])
 
     def lisp_print(self) -> str:
-        return f"#<optimizer {self.name}>"
+        return f"#<optimizer {self.described()}>"
 
 
 @define(eq=False)

@@ -56,7 +56,7 @@ def followed(folder: Path, optimizer: str, run: str = ":steps 20") -> list[Step]
 
     def work() -> list[Step]:
         with compiled(experiment(folder, optimizer, run)) as done:
-            assert [str(d) for d in done.diagnostics] == []
+            assert done.diagnostics.errors == []
             engine = InterpreterEngine(done)
             calls, contexts = Calls(engine), contexts_of(engine.experiment)
             loader = Loaders().open(engine.experiment.train_loader)
