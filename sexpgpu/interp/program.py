@@ -18,7 +18,20 @@ from sexpgpu.diag import Span, SxError, error
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.locations import span_of
 from sexpgpu.dialects.loops import loop_of
-from sexpgpu.dialects.opdef import Array, Constant, Contract, Dense, Kind, Move, Pointwise, Row, Window, numpy_dtype
+from sexpgpu.dialects.opdef import (
+    Array,
+    Constant,
+    Contract,
+    Dense,
+    Index,
+    Kind,
+    Move,
+    Order,
+    Pointwise,
+    Row,
+    Window,
+    numpy_dtype,
+)
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import read_graph, type_of
@@ -35,8 +48,8 @@ class Instruction:
     """One operation: `run(*slots[ins])` gives the values of `outs`; slots in `dead` are not read again.
 
     `released` are the owners of memory that nothing reads any more, `recycled` those of them that this function
-    owns. `out` is the type of a
-    result that may be written into recycled memory; `in_place` the operand whose memory it may take over.
+    owns. `out` is the type of a result that may be written into recycled memory; `in_place` the operand whose memory
+    it may take over.
     """
 
     op: str
@@ -241,7 +254,7 @@ def load(func: Any) -> Program:
                 out,
                 in_place,
                 step.inner,
-                type is not None and type.dtype == "bf16" and step.kind is not None and not isinstance(step.kind, Move),
+                type is not None and type.dtype == "bf16" and _computes(step.kind),
                 bool(step.outs) and shares[step.outs[0]] != step.outs[0],
                 span_of(step.op.location),
             )
@@ -249,6 +262,15 @@ def load(func: Any) -> Program:
     owners = [shares[s] for s in results]
     shared = [s not in owned or owners.count(s) > 1 for s in owners]
     return Program(read_graph(func), instructions, constants, list(zip(results, shared, strict=True)), types)
+
+
+def _computes(kind: Kind | None) -> bool:
+    """Whether results may be values that no operand has, which bf16 has to round; a loop's body has rounded its own."""
+    match kind:
+        case None | Move() | Order() | Index(access="read") | Window(combine="max"):
+            return False
+        case _:
+            return True
 
 
 def _step(op: Any, ins: tuple[int, ...], outs: tuple[int, ...]) -> _Step:

@@ -92,7 +92,10 @@ class Modules:
                 wanted = [(n, p) for n, p in items_of(value, value_place, SHAPE) if isinstance(n, Symbol)]
             else:
                 raise malformed(key_place, SHAPE, f"require has no option {show(key)} {show(value)}")
-        loaded = self._load(name, self._path(name, module, where), where)
+        path = self._path(name, module, where)
+        if path.startswith(f"{self._standard}{os.sep}"):
+            name = STANDARD + os.path.relpath(path, self._standard).removesuffix(".sx")
+        loaded = self._load(name, path, where)
         self._bring(module, loaded, alias, wanted, where)
         return NIL
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.forms import NIL, lisp_list
+from sexpgpu.lang.forms import NIL, keyword, lisp_list
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.arguments import axes, integer, integers, items, real
 from sexpgpu.trace.arguments import axis as one_axis
@@ -239,6 +239,12 @@ def rank(x: Any) -> int:
 def size(x: Any) -> int:
     """The number of elements, an ordinary integer."""
     return _type(x, "size").size
+
+
+@library.builtin("dtype", "(x)")
+def dtype_of(x: Any) -> Any:
+    """The dtype as a keyword: :f32, :i32."""
+    return keyword(_type(x, "dtype").dtype)
 
 
 def _type(x: Any, what: str) -> TensorType:
