@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import reduce
 from itertools import pairwise
 from typing import Any
 
 from sexpgpu.diag import error
-from sexpgpu.lang.builtin import Library
+from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.arguments import choice, dtype, name
@@ -100,7 +102,12 @@ def number_like(x: Tensor, value: float) -> Tensor:
 def _log(x: Any, base: Any = None) -> Tensor:
     if base is None:
         return pointwise("log", "log", x)
-    return pointwise("div", "log", pointwise("log", "log", x), pointwise("log", "log", base))
+    if isinstance(base, int | float | Fraction):
+        if base <= 0 or base == 1:
+            raise error("E-VALUE-012", "`log`: there are no logarithms to this base", actual=show(base))
+        return pointwise("div", "log", pointwise("log", "log", x), math.log(base))
+    number = 1.0 * x if isinstance(x, int | Fraction) else x
+    return pointwise("div", "log", pointwise("log", "log", number), pointwise("log", "log", base))
 
 
 GENERIC.update(
