@@ -164,6 +164,16 @@ def prelude(_: str) -> str:
     return "\n".join(parts)
 
 
+def standard_module(name: str) -> str:
+    """What a standard module provides, under its headings, with the documentation strings that stand there."""
+    parts = []
+    for heading, forms in _sections(FORMS.parent / f"{name}.sx"):
+        rows = [row for form in forms if form.car.name != "provide" and (row := _definition(form)) is not None]
+        if rows:
+            parts.append(_table(heading, "call", rows))
+    return "\n".join(parts)
+
+
 def errors(_: str) -> str:
     """Every code with its title, its explanation and its example."""
     parts = []
@@ -183,6 +193,7 @@ GENERATORS: Final[dict[str, Callable[[str], str]]] = {
     "special-forms": special_forms,
     "prelude": prelude,
     "errors": errors,
+    "optim": lambda _: standard_module("optim"),
 }
 
 
@@ -218,7 +229,7 @@ def _definition(form: Cons) -> str | None:
     kind, name, *rest = form
     if not isinstance(name, Symbol) or name.name.startswith("%"):
         return None
-    if kind.name in ("defmacro", "defun"):
+    if kind.name in ("defmacro", "defun", "defmodel", "defoptimizer"):
         parameters = print_form(rest[0])[1:-1] if isinstance(rest[0], Cons) else ""
         doc = rest[1] if isinstance(rest[1], str) else ""
         call = f"({name.name} {parameters}".rstrip() + ")"
