@@ -124,6 +124,7 @@ class GraphTrace:
         self.outputs: list[tuple[Output, Val]] = []
         self.counters: dict[str, int] = {}
         self.proposals: dict[str, Tensor] = {}
+        self.frozen = False
         self.within: list[str] = []  # the forms around, inside of which nothing may be reported or kept
         self._tensors: dict[tuple[str, str], Tensor] = {}
         self._counter: Tensor | None = None
@@ -230,6 +231,15 @@ class GraphTrace:
     ) -> None:
         """Return `tensor` from the graph under (role, name)."""
         self.outputs.append((Output(role, name, tensor.type, reduce, then, current_span()), tensor.val))
+
+    @contextmanager
+    def freezing(self) -> Iterator[None]:
+        """Parameters read within are constants to whoever differentiates."""
+        before, self.frozen = self.frozen, True
+        try:
+            yield
+        finally:
+            self.frozen = before
 
     @contextmanager
     def enclosed(self, form: str) -> Iterator[None]:

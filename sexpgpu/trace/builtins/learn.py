@@ -14,7 +14,7 @@ from sexpgpu.trace.arguments import dtype as dtype_argument
 from sexpgpu.trace.arguments import flag, items, name
 from sexpgpu.trace.arguments import shape as shape_argument
 from sexpgpu.trace.graph import current_graph
-from sexpgpu.trace.models import Buffer, Model, Parameter, parameters_of
+from sexpgpu.trace.models import Buffer, Frozen, Model, Parameter, parameters_of
 from sexpgpu.trace.optimizers import selects
 from sexpgpu.trace.tensor import as_tensor
 
@@ -142,6 +142,16 @@ def part(root: Any, key: Any) -> Any:
         )
     child = root.children[wanted]
     return lisp_list(child) if isinstance(child, list) else child
+
+
+@library.builtin("frozen", "(model)")
+def frozen(root: Any) -> Frozen:
+    """The same instance under stop-gradient: calling it trains its inputs' makers, not its parameters (E-TYPE-013)."""
+    if isinstance(root, Frozen):
+        return root
+    if not isinstance(root, Model):
+        raise error("E-TYPE-013", "`frozen` needs a model", actual=show(root))
+    return Frozen(root)
 
 
 @library.builtin("parameter-path", "(parameter)")
