@@ -182,6 +182,16 @@ class OptimizerGroups(Foreign):
     default: Optimizer
     groups: tuple[GroupDeclaration, ...]
 
+    def optimizers(self) -> list[Optimizer]:
+        """Those of the groups in order; an error is shown at the group whose overrides its optimizer does not take."""
+        return [_group_optimizer(self.default, group) for group in self.groups]
+
+    def wrapped(self, wrap: Callable[[Optimizer], Optimizer]) -> OptimizerGroups:
+        """The same groups with `wrap` around the optimizer of each."""
+        pairs = zip(self.groups, self.optimizers(), strict=True)
+        groups = [GroupDeclaration(group.selector, (wrap(found),), group.span) for group, found in pairs]
+        return OptimizerGroups(wrap(self.default), tuple(groups))
+
     def lisp_print(self) -> str:
         return f"#<optimizer groups {self.default.name} and {len(self.groups)}>"
 
@@ -202,10 +212,8 @@ def assign_groups(
     """Each trained parameter in exactly one group; two groups claiming one is E-OPT-002, an empty group W-OPT-001."""
     if isinstance(optimizer, Optimizer):
         optimizer = OptimizerGroups(optimizer, ())
-    named = [
-        AssignedGroup(*_group_name(g.selector, i), _group_optimizer(optimizer.default, g))
-        for i, g in enumerate(optimizer.groups, 1)
-    ]
+    pairs = zip(optimizer.groups, optimizer.optimizers(), strict=True)
+    named = [AssignedGroup(*_group_name(g.selector, i), found) for i, (g, found) in enumerate(pairs, 1)]
     default = AssignedGroup("default", "every other parameter", optimizer.default)
     for parameter in parameters:
         claims = [

@@ -167,6 +167,21 @@ def test_an_override_that_a_wrapper_does_not_know_is_for_what_it_wraps(tmp_path:
     assert ":rate" in message
 
 
+def test_a_wrapper_around_groups_is_groups_of_wrappers(tmp_path: Path) -> None:
+    text = (
+        '(ema 0.5 (optimizer-groups (adam :lr 0.2) (group "*.tall" (sgd :lr 0.1)) (group "*.wide" :lr 0.3)) :every 2)'
+    )
+    plain = {"tall": "(sgd :lr 0.1)", "wide": "(adam :lr 0.3)", "vector": "(adam :lr 0.2)"}
+    for name, inner in plain.items():
+        found, wanted = last(tmp_path, text, name), last(tmp_path, f"(ema 0.5 {inner} :every 2)", name)
+        assert np.array_equal(found[0], wanted[0])
+        assert np.array_equal(found[1], wanted[1])
+    made = compiled_experiment(tmp_path, text)
+    assert [g.optimizer for g in made.groups] == ["ema of sgd", "ema of adam", "ema of adam"]
+    ((code, _),) = reported(tmp_path, '(ema 0.5 (optimizer-groups (sgd) (group "*.tall" :rate 1)))')
+    assert code == "E-ARG-002"
+
+
 def test_one_graph_for_a_type_and_group(tmp_path: Path) -> None:
     made = compiled_experiment(tmp_path, '(optimizer-groups (ema 0.9 (adam)) (group "*.tall" (sgd)))')
     kinds = {p.path: p.type for p in made.parameters}

@@ -23,8 +23,11 @@ _OPTIONS = ("like", "shape", "dtype", "init", "when")
 
 
 @library.builtin("%optimizer", "(name again arguments parts)")
-def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer:
-    """What calling a `defoptimizer` gives: `parts` of the arguments is its states, update, view and hyperparameters."""
+def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer | OptimizerGroups:
+    """What calling a `defoptimizer` gives: `parts` of the arguments is its states, update, view and hyperparameters.
+
+    Around groups it gives groups: each with its optimizer wrapped.
+    """
     try:
         found = one(as_function(parts)(*items("defoptimizer", arguments, "the arguments")))
     except CallFault as fault:
@@ -32,13 +35,17 @@ def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer:
         raise CallFault(fault.diagnostic) from None
     states, update, view, hypers = items("defoptimizer", found, "the parts")
     pairs = [items("defoptimizer", pair, "a hyperparameter") for pair in items("defoptimizer", hypers, "the rest")]
+    given = tuple(items("defoptimizer", arguments, "the arguments"))
+    groups = next((value for _, value in pairs if isinstance(value, OptimizerGroups)), None)
+    if groups is not None:
+        return groups.wrapped(lambda inner: as_function(again)(*(inner if a is groups else a for a in given)))
     info = info_of_function(parts)
     assert info is not None  # the macro writes a function
     return Optimizer(
         name("defoptimizer", key),
         as_function(again),
         info.parameters,
-        tuple(items("defoptimizer", arguments, "the arguments")),
+        given,
         _states(states),
         update,
         None if view is NIL else view,
