@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.golden import ops_arrays, ops_elements, ops_losses, ops_products, ops_second, references
+from tests.golden import ops_arrays, ops_control, ops_elements, ops_losses, ops_products, ops_second, references
 from tests.golden.references import Array
 
 FOLDER = Path(__file__).parent / "ops"
-DECLARING = (ops_elements, ops_arrays, ops_products, ops_losses, ops_second)
+DECLARING = (ops_elements, ops_arrays, ops_products, ops_losses, ops_control, ops_second)
 """Importing a module declares its cases."""
 
 

@@ -17,7 +17,7 @@ from sexpgpu.driver.compile import new_session, run_named
 from sexpgpu.experiment import RunConfig
 from sexpgpu.interp import load
 from sexpgpu.lang.active import activated
-from sexpgpu.lang.forms import Cons, all_values
+from sexpgpu.lang.forms import MV, NIL, Cons, all_values
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.session import Session
 from sexpgpu.passes.base import graphs
@@ -77,11 +77,13 @@ def _outcomes(cases: Sequence[Case], training: bool) -> dict[str, Outcome | Exce
         tracer = Tracer(context, RunConfig(steps=1, epochs=None, precision="f64", seed=7), {})
         traced: dict[str, GraphTrace] = {}
         for number, case in enumerate(cases):
+            before = len(tracer.module.body.operations)
             try:
                 traced[case.name] = _trace(session, tracer, case, number, training)
             except Exception as fault:
                 found[case.name] = fault
-                tracer.module.body.operations[-1].operation.erase()
+                for unfinished in list(tracer.module.body.operations)[before:]:
+                    unfinished.operation.erase()
         run_named(tracer.module, context, "shared")
         programs = {read_graph(func).name: load(func) for func in graphs(tracer.module)}
         for case in cases:
@@ -121,11 +123,10 @@ def _trace(session: Session, tracer: Tracer, case: Case, number: int, training: 
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    """Several values, or a list, or one: tensors and numbers of them."""
-    given = list(all_values(value))
-    if len(given) == 1 and isinstance(given[0], Cons):
-        given = list(given[0])
-    return [as_tensor(item, "a case") for item in given]
+    """The tensors among values and lists of them; nil is an empty list."""
+    if isinstance(value, MV | Cons):
+        return [tensor for item in (all_values(value) if isinstance(value, MV) else value) for tensor in _tensors(item)]
+    return [] if value is NIL else [as_tensor(value, "a case")]
 
 
 def _run(program: Any, case: Case) -> Outcome:

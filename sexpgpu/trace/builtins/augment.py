@@ -50,7 +50,13 @@ def _cut(what: str, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 @library.builtin("random-shift", "(x n)")
 def random_shift(x: Any, n: Any) -> Tensor:
-    """Each record moved by -n ... n along its last two axes, zeros coming in; a list gives an n for each last axis."""
+    """Each record moved by -n ... n along its last two axes, zeros coming in; a list gives an n for each last axis.
+
+    Shapes: [records, ..., height, width] -> the same.
+    Dtypes: numbers and bool.
+    Errors: E-SHAPE-021 too few axes; E-VALUE-012 a negative shift; E-ARG-010.
+    Source: a crop of the padded record (He et al., "Deep residual learning", 2016, section 4.2).
+    """
     counts = integers("random-shift", n, "the shift")
     counts = counts * 2 if type(n) is int else counts
     tensor = _records("random-shift", x, len(counts))
@@ -63,7 +69,13 @@ def random_shift(x: Any, n: Any) -> Tensor:
 
 @library.builtin("random-crop", "(x sizes)")
 def random_crop(x: Any, sizes: Any) -> Tensor:
-    """From each record a piece of the given sizes of its last axes, `'(height width)`, anywhere within."""
+    """From each record a piece of the given sizes of its last axes, `'(height width)`, anywhere within.
+
+    Shapes: [records, ..., height, width] -> [records, ..., h, w].
+    Dtypes: any.
+    Errors: E-SHAPE-021 too few axes; E-VALUE-012 a piece that does not fit; E-ARG-010.
+    Source: Krizhevsky et al., "ImageNet classification" (2012), section 4.1.
+    """
     wanted = integers("random-crop", sizes, "the sizes")
     tensor = _records("random-crop", x, len(wanted))
     there = tensor.type.shape[tensor.type.rank - len(wanted) :]
@@ -80,7 +92,13 @@ def random_crop(x: Any, sizes: Any) -> Tensor:
 
 @library.builtin("random-flip", "(x)")
 def random_flip(x: Any) -> Tensor:
-    """Each record reversed along its last axis, or as it is: one chance in two."""
+    """Each record reversed along its last axis, or as it is: one chance in two.
+
+    Shapes: [records, ..., width] -> the same.
+    Dtypes: any.
+    Errors: E-SHAPE-021 too few axes.
+    Source: Krizhevsky et al., "ImageNet classification" (2012), section 4.1.
+    """
     tensor = _records("random-flip", x, 1)
     shape = tensor.type.shape
     heads = pointwise("lt", "random-flip", uniform_tensor(tensor.graph, shape[:1], "f32"), 0.5)

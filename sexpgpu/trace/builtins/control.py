@@ -48,6 +48,11 @@ def scan(function: Any, init: Any, xs: Any, *, axis: Any = 0, reverse: Any = NIL
     `:axis`, where its x lay. The values are the final state and the ys. Differentiable in all it reads.
     E-SHAPE-030 where xs have no common length, E-FLOW-007 where a state changes its type, E-FLOW-008 where FUNCTION
     does not give two values.
+
+    Shapes: xs [..., n, ...] -> the final state, and ys with n on `:axis`.
+    Dtypes: any.
+    Errors: E-SHAPE-030, E-FLOW-004, E-FLOW-007, E-FLOW-008; E-ARG-012 nothing to go along.
+    Source: JAX `lax.scan`.
     """
     graph = current_graph("scan")
     states, state_of = leaves(init, lambda v: as_tensor(v, "scan"))
@@ -132,6 +137,11 @@ def grad(function: Any, x: Any) -> Any:
 
     Only what FUNCTION does with its argument counts: a tensor it closes over is a constant here. The gradient is an
     ordinary value of the graph and is differentiated like any other. E-SHAPE-020 for no scalar.
+
+    Shapes: f of x -> []; the result has the shape of x, a list that of the list.
+    Dtypes: floats.
+    Errors: E-SHAPE-020 f is not a scalar; E-DTYPE-001.
+    Source: Griewank & Walther, "Evaluating derivatives" (2008), chapter 3.
     """
     graph = current_graph("grad")
     given, rebuild = leaves(x, lambda v: float_tensor("grad", v))

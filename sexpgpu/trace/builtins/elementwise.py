@@ -137,36 +137,49 @@ for _name in ("exp", "sqrt", "sin", "cos", "tanh"):
     GENERIC[_name] = _float_unary(_name, _name)
 
 
-def _define(name: str, op: str, doc: str) -> None:
-    """A function of one float tensor that Common Lisp has no name for."""
-    rule = _float_unary(op, name)
-    rule.__doc__ = doc
+def _define(name: str, doc: str, dtypes: str, source: str) -> None:
+    """A function of one tensor, named as its operation, that Common Lisp has no name for."""
+    rule = _float_unary(name, name) if dtypes == "floats" else _unary(name, name)
+    lines = ("Shapes: any -> the same.", f"Dtypes: {dtypes}.", "Errors: E-DTYPE-001.", f"Source: {source}.")
+    rule.__doc__ = doc + "\n\n" + "\n".join(lines)
     library.builtin(name, "(x)")(rule)
 
 
-for _name, _op, _doc in (
-    ("rsqrt", "rsqrt", "1/sqrt(x), elementwise."),
-    ("log1p", "log1p", "log(1 + x), exact for small x."),
-    ("expm1", "expm1", "exp(x) - 1, exact for small x."),
-    ("sigmoid", "sigmoid", "1/(1 + exp(-x))."),
-    ("erf", "erf", "The error function, elementwise."),
-    ("relu", "relu", "max(x, 0); its derivative at 0 is 0."),
-    ("silu", "silu", "x * sigmoid(x) (Elfwing et al. 2017)."),
-    ("softplus", "softplus", "log(1 + exp(x)), without overflow."),
-    ("square", "square", "x * x."),
+for _name, _doc, _dtypes, _source in (
+    ("rsqrt", "1/sqrt(x).", "floats", "PyTorch `rsqrt`"),
+    ("log1p", "log(1 + x), exact for small x.", "floats", "NumPy `log1p`"),
+    ("expm1", "exp(x) - 1, exact for small x.", "floats", "NumPy `expm1`"),
+    ("sigmoid", "1/(1 + exp(-x)).", "floats", "PyTorch `sigmoid`"),
+    ("erf", "The error function, within 2 ulp.", "floats", "PyTorch `erf`"),
+    ("relu", "max(x, 0); its derivative at 0 is 0.", "numbers", "PyTorch `relu`"),
+    ("silu", "x * sigmoid(x).", "floats", 'Elfwing et al., "Sigmoid-weighted linear units" (2017)'),
+    ("softplus", "log(1 + exp(x)), without overflow.", "floats", "PyTorch `softplus`, without its threshold"),
+    ("square", "x * x.", "numbers", "NumPy `square`"),
 ):
-    _define(_name, _op, _doc)
+    _define(_name, _doc, _dtypes, _source)
 
 
 @library.builtin("sign", "(x)")
 def sign(x: Any) -> Tensor:
-    """-1, 0 or 1 by the sign of each element."""
+    """-1, 0 or 1 by the sign of each element.
+
+    Shapes: any -> the same.
+    Dtypes: numbers.
+    Errors: E-DTYPE-001.
+    Source: NumPy `sign`. Its derivative is 0.
+    """
     return pointwise("sign", "sign", x)
 
 
 @library.builtin("gelu", "(x &key approximate)")
 def gelu(x: Any, *, approximate: Any = NIL) -> Tensor:
-    """x * Phi(x) by the error function; `:approximate :tanh` is the tanh form (Hendrycks & Gimpel 2016)."""
+    """x * Phi(x) by the error function; `:approximate :tanh` is the tanh form (Hendrycks & Gimpel 2016).
+
+    Shapes: any -> the same.
+    Dtypes: floats.
+    Errors: E-DTYPE-001; E-ARG-011 another approximation.
+    Source: Hendrycks & Gimpel, "Gaussian error linear units" (2016).
+    """
     form = "none" if approximate is NIL else choice("gelu", approximate, ":approximate", ("none", "tanh"))
     tensor = float_tensor("gelu", x)
     return tensor.graph.emit("gelu", tensor, approximate=form)
@@ -177,6 +190,11 @@ def where(test: Any, a: Any, b: Any) -> Tensor:
     """Elementwise `a` where the bool tensor `test` is true, else `b`; all three broadcast.
 
     Two Lisp floats make a tensor of the run's float type. E-DTYPE-006 when `test` is not bool.
+
+    Shapes: all broadcast to one shape.
+    Dtypes: `test` bool; a and b alike, two Lisp floats the run's float.
+    Errors: E-DTYPE-006 a test that is not bool; E-SHAPE-001; E-DTYPE-002.
+    Source: NumPy `where`.
     """
     condition = as_tensor(test, "where")
     if condition.type.dtype != "bool":
@@ -211,7 +229,13 @@ def require_same_shape(what: Any, x: Any, y: Any) -> Any:
 
 @library.builtin("clip", "(x low high)")
 def clip(x: Any, low: Any, high: Any) -> Tensor:
-    """x limited to [low, high]; a nil bound is none."""
+    """x limited to [low, high]; a nil bound is none.
+
+    Shapes: bounds broadcast with x.
+    Dtypes: numbers, the same for all.
+    Errors: E-SHAPE-001, E-DTYPE-002, E-DTYPE-008.
+    Source: NumPy `clip`; at a bound half of the derivative passes, as in JAX.
+    """
     tensor = as_tensor(x, "clip")
     if low is not NIL:
         tensor = pointwise("maximum", "clip", tensor, low)
@@ -220,14 +244,27 @@ def clip(x: Any, low: Any, high: Any) -> Tensor:
 
 @library.builtin("lerp", "(x y weight)")
 def lerp(x: Any, y: Any, weight: Any) -> Tensor:
-    """x + (y - x) * weight."""
+    """x + (y - x) * weight.
+
+    Shapes: all broadcast to one shape.
+    Dtypes: floats, the same for all.
+    Errors: E-SHAPE-001, E-DTYPE-002.
+    Source: PyTorch `lerp`.
+    """
     step = pointwise("mul", "lerp", pointwise("sub", "lerp", y, x), weight)
     return pointwise("add", "lerp", x, step)
 
 
 @library.builtin("cast", "(x dtype)")
 def cast(x: Any, to: Any) -> Tensor:
-    """x in another dtype; floats to integers truncate, numbers to bool ask for non-zero. `:float` is the run's."""
+    """x in another dtype; floats to integers truncate, numbers to bool ask for non-zero. `:float` is the run's.
+
+    Shapes: any -> the same.
+    Dtypes: any -> `dtype`: nearest for floats, towards 0 for integers, not 0 for bool. Derivatives pass between
+    floats.
+    Errors: E-DTYPE-003 no such dtype.
+    Source: NumPy `astype`.
+    """
     tensor = as_tensor(x, "cast")
     target = dtype("cast", to, tensor.graph.float_type)
     return tensor if tensor.type.dtype == target else tensor.graph.emit("cast", tensor, dtype=target)
@@ -235,29 +272,59 @@ def cast(x: Any, to: Any) -> Tensor:
 
 @library.builtin("isfinite", "(x)")
 def isfinite(x: Any) -> Tensor:
-    """bool: neither infinite nor NaN, elementwise."""
+    """bool: neither infinite nor NaN, elementwise.
+
+    Shapes: any -> the same.
+    Dtypes: floats -> bool.
+    Errors: E-DTYPE-001.
+    Source: NumPy `isfinite`.
+    """
     return pointwise("isfinite", "isfinite", x)
 
 
 @library.builtin("stop-gradient", "(x)")
 def stop_gradient(x: Any) -> Tensor:
-    """x, through which no derivative flows."""
+    """x, through which no derivative flows.
+
+    Shapes: any -> the same.
+    Dtypes: any.
+    Errors: E-TYPE-011 what is no tensor.
+    Source: JAX `stop_gradient`.
+    """
     return pointwise("stop_gradient", "stop-gradient", x)
 
 
 @library.builtin("logical-and", "(x y)")
 def logical_and(x: Any, y: Any) -> Tensor:
-    """Elementwise conjunction of bool tensors."""
+    """Elementwise conjunction of bool tensors.
+
+    Shapes: both broadcast to one shape.
+    Dtypes: bool.
+    Errors: E-DTYPE-001, E-SHAPE-001.
+    Source: NumPy `logical_and`.
+    """
     return pointwise("logical_and", "logical-and", x, y)
 
 
 @library.builtin("logical-or", "(x y)")
 def logical_or(x: Any, y: Any) -> Tensor:
-    """Elementwise disjunction of bool tensors."""
+    """Elementwise disjunction of bool tensors.
+
+    Shapes: both broadcast to one shape.
+    Dtypes: bool.
+    Errors: E-DTYPE-001, E-SHAPE-001.
+    Source: NumPy `logical_or`.
+    """
     return pointwise("logical_or", "logical-or", x, y)
 
 
 @library.builtin("logical-not", "(x)")
 def logical_not(x: Any) -> Tensor:
-    """Elementwise negation of a bool tensor."""
+    """Elementwise negation of a bool tensor.
+
+    Shapes: any -> the same.
+    Dtypes: bool.
+    Errors: E-DTYPE-001.
+    Source: NumPy `logical_not`.
+    """
     return pointwise("logical_not", "logical-not", x)

@@ -38,6 +38,11 @@ def gather(x: Any, indices: Any, *, axis: Any = 0) -> Tensor:
     """Slices of x by number along `:axis`: the axis becomes the axes of `indices`; a plain integer drops it.
 
     E-VALUE-101: a plain integer out of range.
+
+    Shapes: [..., n, ...] and indices [i...] -> [..., i..., ...].
+    Dtypes: any; indices i32, i64 or u8.
+    Errors: E-VALUE-101 an index out of range, at run time too; E-DTYPE-001; E-SHAPE-002.
+    Source: NumPy `take`. Derivatives of equal indices add up in their order.
     """
     tensor = as_tensor(x, "gather")
     at = one_axis("gather", axis, tensor.type.rank)
@@ -58,14 +63,26 @@ def gather(x: Any, indices: Any, *, axis: Any = 0) -> Tensor:
 
 @library.builtin("embed", "(table indices)")
 def embed(table: Any, indices: Any) -> Tensor:
-    """Rows of a table [n, d] by number: [..., d]."""
+    """Rows of a table [n, d] by number: [..., d].
+
+    Shapes: [n, d...] and [i...] -> [i..., d...].
+    Dtypes: any; indices i32, i64 or u8.
+    Errors: E-VALUE-101 an index out of range; E-DTYPE-001.
+    Source: PyTorch `embedding`.
+    """
     tensor = as_tensor(table, "embed")
     return tensor.graph.emit("gather", tensor, _indices("embed", indices), axis=0)
 
 
 @library.builtin("take-along-axis", "(x indices axis)")
 def take_along_axis(x: Any, indices: Any, axis: Any) -> Tensor:
-    """x[..., indices[..., j], ...]: one element of x a place of `indices`; the other axes agree."""
+    """x[..., indices[..., j], ...]: one element of x a place of `indices`; the other axes agree.
+
+    Shapes: indices have the axes of x but along `axis` -> the shape of the indices.
+    Dtypes: any; indices i32, i64 or u8.
+    Errors: E-SHAPE-015 indices of other axes; E-VALUE-101; E-DTYPE-001; E-SHAPE-002.
+    Source: NumPy `take_along_axis`.
+    """
     tensor = as_tensor(x, "take-along-axis")
     at = one_axis("take-along-axis", axis, tensor.type.rank)
     return tensor.graph.emit("take_along_axis", tensor, _indices("take-along-axis", indices), axis=at)
@@ -73,7 +90,13 @@ def take_along_axis(x: Any, indices: Any, axis: Any) -> Tensor:
 
 @library.builtin("scatter-add", "(x indices updates &key axis)")
 def scatter_add(x: Any, indices: Any, updates: Any, *, axis: Any = 0) -> Tensor:
-    """x with `updates` added at `indices` along `:axis`; repeated indices fold in input order."""
+    """x with `updates` added at `indices` along `:axis`; repeated indices fold in input order.
+
+    Shapes: x [..., n, ...], indices [i...], updates [..., i..., ...] -> the shape of x.
+    Dtypes: numbers, the same for x and updates; indices i32, i64 or u8.
+    Errors: E-SHAPE-016 updates that do not fit; E-VALUE-101; E-DTYPE-001, E-DTYPE-002.
+    Source: JAX `x.at[i].add(u)`.
+    """
     target, added = tensors("scatter-add", x, updates)
     at = one_axis("scatter-add", axis, target.type.rank)
     return target.graph.emit("scatter_add", target, _indices("scatter-add", indices), added, axis=at)
@@ -81,7 +104,13 @@ def scatter_add(x: Any, indices: Any, updates: Any, *, axis: Any = 0) -> Tensor:
 
 @library.builtin("index-update", "(x indices updates &key axis)")
 def index_update(x: Any, indices: Any, updates: Any, *, axis: Any = 0) -> Tensor:
-    """x with its slices at `indices` along `:axis` replaced by `updates`; of repeated indices the last one wins."""
+    """x with its slices at `indices` along `:axis` replaced by `updates`; of repeated indices the last one wins.
+
+    Shapes: x [..., n, ...], indices [i...], updates [..., i..., ...] -> the shape of x.
+    Dtypes: any, the same for x and updates; indices i32, i64 or u8.
+    Errors: E-SHAPE-016 updates that do not fit; E-VALUE-101; E-DTYPE-001, E-DTYPE-002.
+    Source: JAX `x.at[i].set(u)`. What is overwritten has no derivative.
+    """
     target, written = tensors("index-update", x, updates)
     at = one_axis("index-update", axis, target.type.rank)
     return target.graph.emit("index_update", target, _indices("index-update", indices), written, axis=at)
@@ -89,7 +118,13 @@ def index_update(x: Any, indices: Any, updates: Any, *, axis: Any = 0) -> Tensor
 
 @library.builtin("top-k", "(x k)", many=True)
 def top_k(x: Any, k: Any) -> Any:
-    """The k greatest along the last axis in descending order, and their i32 indices; ties go to the lower index."""
+    """The k greatest along the last axis in descending order, and their i32 indices; ties go to the lower index.
+
+    Shapes: [..., n] -> two of [..., k].
+    Dtypes: numbers -> the same, and i32.
+    Errors: E-VALUE-012 more than there are; E-SHAPE-002 a scalar; E-DTYPE-001.
+    Source: JAX `lax.top_k`. NaN is greatest.
+    """
     tensor = as_tensor(x, "top-k")
     one_axis("top-k", -1, tensor.type.rank)
     count, size = integer("top-k", k, "the count"), tensor.type.shape[-1]
@@ -108,7 +143,7 @@ _SORT = parse_parameters("(x &key axis)")
 
 
 def sort(x: Any, *options: Any) -> Tensor:
-    """Ascending along `:axis` (the last); equal elements keep their order."""
+    """`(sort x :axis a)`: see `meanings`."""
     tensor = as_tensor(x, "sort")
     axis = keyword_arguments("sort", _SORT, options).get("axis", -1)
     return tensor.graph.emit("sort", tensor, axis=one_axis("sort", axis, tensor.type.rank))
@@ -125,7 +160,13 @@ def labels(what: Any, given: Any) -> Tensor:
 
 @library.builtin("one-hot", "(indices n &key dtype)")
 def one_hot(indices: Any, n: Any, *, dtype: Any = NIL) -> Tensor:
-    """A new last axis of size n: 1 at the index, 0 elsewhere."""
+    """A new last axis of size n: 1 at the index, 0 elsewhere.
+
+    Shapes: [i...] -> [i..., n]; an index out of range gives zeros.
+    Dtypes: indices i32, i64 or u8 -> the run's float, or `:dtype`.
+    Errors: E-DTYPE-001, E-DTYPE-003; E-ARG-010.
+    Source: JAX `one_hot`.
+    """
     tensor = _indices("one-hot", indices)
     count = integer("one-hot", n, "the count")
     target = dtype_argument("one-hot", "float" if dtype is NIL else dtype, tensor.graph.float_type)
@@ -144,7 +185,13 @@ def positions(graph: Any, shape: tuple[int, ...], axis: int, dtype: str = "i32")
 
 @library.builtin("causal-mask", "(n)")
 def causal_mask(n: Any) -> Tensor:
-    """bool [n, n]: true where the column is not after the row."""
+    """bool [n, n]: true where the column is not after the row.
+
+    Shapes: n -> [n, n].
+    Dtypes: bool.
+    Errors: E-ARG-010; E-SHAPE-005.
+    Source: Vaswani et al., "Attention is all you need" (2017), section 3.2.3.
+    """
     size = integer("causal-mask", n, "the size")
     graph = current_graph("causal-mask")
     return pointwise("ge", "causal-mask", positions(graph, (size, size), 0), positions(graph, (size, size), 1))
@@ -208,11 +255,23 @@ def _triangle(what: str, x: Any, k: Any, op: str) -> Tensor:
 
 @library.builtin("tril", "(x &optional k)")
 def tril(x: Any, k: Any = 0) -> Tensor:
-    """x at and below diagonal k of its last two axes, 0 above."""
+    """x at and below diagonal k of its last two axes, 0 above.
+
+    Shapes: [..., m, n] -> the same.
+    Dtypes: any.
+    Errors: E-SHAPE-021 fewer than two axes; E-ARG-010.
+    Source: NumPy `tril`.
+    """
     return _triangle("tril", x, k, "ge")
 
 
 @library.builtin("triu", "(x &optional k)")
 def triu(x: Any, k: Any = 0) -> Tensor:
-    """x at and above diagonal k of its last two axes, 0 below."""
+    """x at and above diagonal k of its last two axes, 0 below.
+
+    Shapes: [..., m, n] -> the same.
+    Dtypes: any.
+    Errors: E-SHAPE-021 fewer than two axes; E-ARG-010.
+    Source: NumPy `triu`.
+    """
     return _triangle("triu", x, k, "le")

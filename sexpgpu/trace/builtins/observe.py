@@ -32,7 +32,13 @@ class Batch(Foreign):
 
 @library.builtin("field", "(batch name)")
 def field(batch: Any, name: Any) -> Tensor:
-    """A field of the batch: [records, ...]. E-LOAD-040 names the fields there are."""
+    """A field of the batch.
+
+    Shapes: -> [records, ...], the shape of a record behind.
+    Dtypes: as its source has it.
+    Errors: E-LOAD-040 no such field; E-TYPE-012 not a batch.
+    Source: docs: Loaders and prepare.
+    """
     key = name_argument("field", name)
     if not isinstance(batch, Batch):
         raise error("E-TYPE-012", "`field` reads a batch, the argument of prepare", actual=show(batch))
@@ -49,7 +55,13 @@ def field(batch: Any, name: Any) -> Tensor:
 
 @library.builtin("counter", "(name n)")
 def counter(name: Any, n: Any) -> Any:
-    """Count `n` (an ordinary integer) per call under `name`: tokens, frames, whatever a rate is wanted of."""
+    """Count `n` (an ordinary integer) per call under `name`: tokens, frames, whatever a rate is wanted of.
+
+    Shapes: none.
+    Dtypes: an ordinary integer.
+    Errors: E-ARG-010 what is no integer.
+    Source: docs: Objective, metrics, counters.
+    """
     graph = current_graph("counter")
     graph.must_be_open("counter")
     key = name_argument("counter", name)
@@ -62,6 +74,12 @@ def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then:
     """Report a scalar: `:reduce` mean (weighted by records, or by `:weight`), sum, max or last; `:then` maps it.
 
     A masked mean brings its own weight, so that its average over a pass is exact. E-SHAPE-020 for no scalar.
+
+    Shapes: a scalar.
+    Dtypes: numbers, reported in the run's float.
+    Errors: E-SHAPE-020 not a scalar; E-RUN-030 a name twice; E-RUN-031 a name of the loop's; E-ARG-011 another
+    `:reduce`.
+    Source: docs: Objective, metrics, counters.
     """
     graph = current_graph("metric")
     graph.must_be_open("metric")
@@ -96,7 +114,13 @@ def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then:
 
 @library.builtin("training-p", "()")
 def training_p() -> Any:
-    """t while the train graph is traced, nil in evaluations."""
+    """t while the train graph is traced, nil in evaluations.
+
+    Shapes: none.
+    Dtypes: none.
+    Errors: E-FLOW-003 outside a graph.
+    Source: docs: Models and parameters.
+    """
     return T if current_graph("training-p").training else NIL
 
 
@@ -144,3 +168,13 @@ def _total(what: str, value: Any) -> Tensor:
     if not tensor.type.shape:
         return tensor
     return tensor.graph.emit("sum", tensor, axes=tuple(range(tensor.type.rank)), keepdims=False)
+
+    Shapes: a scalar -> a scalar.
+    Dtypes: numbers.
+    Errors: E-SHAPE-020 not a scalar; E-FLOW-006 it depends on a parameter.
+    Source: docs: Objective, metrics, counters.
+
+    Shapes: any, any -> a scalar.
+    Dtypes: numbers -> the run's float.
+    Errors: E-FLOW-006 `w` depends on a parameter.
+    Source: docs: Objective, metrics, counters.

@@ -139,7 +139,8 @@ def pool_avg(x: Any, n: Any, *, stride: Any = NIL, padding: Any = 0) -> Tensor:
 
     Shapes: [n, c, length] or [n, c, height, width] -> [n, c, windows...].
     Dtypes: floats.
-    Errors: as for `pool-max`.
+    Errors: E-SHAPE-042 another rank; E-SHAPE-041 a window larger than its axis or of padding alone; E-SHAPE-004,
+    E-VALUE-012, E-ARG-011 wrong options; E-DTYPE-001.
     Source: PyTorch `avg_pool2d` with count_include_pad=False.
     """
     return _pool("pool-avg", "pool_mean", x, n, stride, padding)
