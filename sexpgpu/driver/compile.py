@@ -26,7 +26,7 @@ from sexpgpu.passes import PASSES, PIPELINES
 from sexpgpu.passes.base import Pass, Timing, graphs, parse_pass, run_pipeline
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
-from sexpgpu.trace.declarations import Declarations, declaring
+from sexpgpu.trace.declarations import Declarations, Flags, declaring
 
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 """Where the standard modules are, as files a user can read."""
@@ -75,18 +75,33 @@ def new_session(diagnostics: Diagnostics) -> Session:
     return session
 
 
-def compile_in(context: Context, path: Path, selection: Selection, *, pipeline: str | None = "shared") -> Compilation:
-    """Compile in a context that the caller owns."""
-    done = trace_in(context, new_session(Diagnostics()), path, selection)
+def compile_in(
+    context: Context,
+    path: Path,
+    selection: Selection,
+    *,
+    pipeline: str | None = "shared",
+    flags: Flags | None = None,
+    overlay: dict[str, str] | None = None,
+) -> Compilation:
+    """Compile in a context that the caller owns.
+
+    `flags` are what generators are told; `overlay` has texts that stand for files, by their paths.
+    """
+    session = new_session(Diagnostics())
+    session.modules.overlay = overlay or {}
+    done = trace_in(context, session, path, selection, flags)
     if pipeline is not None:
         finish(done, pipeline)
     return done
 
 
-def trace_in(context: Context, session: Session, path: Path, selection: Selection) -> Compilation:
+def trace_in(
+    context: Context, session: Session, path: Path, selection: Selection, flags: Flags | None = None
+) -> Compilation:
     """Evaluate a file and trace its graphs, in a session that has evaluated no file yet."""
     diagnostics = session.diagnostics
-    declared = Declarations(path)
+    declared = Declarations(path, flags=flags or Flags())
     done = Compilation(path, selection, session, context, diagnostics, declared)
     try:
         if str(path) not in session.modules.overlay:
@@ -199,4 +214,5 @@ def _experiment(done: Compilation, traced: Traced) -> Experiment:
         traced.evaluations,
         traced.views,
         traced.run,
+        traced.generators,
     )

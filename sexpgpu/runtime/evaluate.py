@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 from attrs import frozen
 
+from sexpgpu.data.codec import codec_of
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Listed, Random
 from sexpgpu.experiment import Evaluation, Experiment
-from sexpgpu.runtime.calls import Calls, Contexts, Tensors
+from sexpgpu.runtime.calls import Call, Calls, Contexts, Tensors
 from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.metrics import Collected
 from sexpgpu.runtime.plan import Plan, Turns
+from sexpgpu.runtime.samples import Sample, make_sample
 from sexpgpu.runtime.views import Views
 
 
@@ -23,6 +25,7 @@ class Report:
     batches: int
     records: int
     metrics: dict[str, float]
+    samples: tuple[Sample, ...] = ()  # of the first batch
 
 
 @frozen
@@ -51,6 +54,7 @@ class Pass:
         buffers = self._buffers(tensors)
         collected = Collected(self.evaluation.name)
         records = 0
+        samples: tuple[Sample, ...] = ()
         batches = self.batches(index)
         for place, q in enumerate(batches):
             if stopped():
@@ -62,7 +66,18 @@ class Pass:
             results = call({"param": params, "buffer": buffers, "field": fields, "ctx": scalars})
             collected.add(call, results, len(numbers))
             records += len(numbers)
-        return Report(len(batches), records, collected.metrics(self.calls))
+            if place == 0:
+                samples = self._samples(call, results)
+        return Report(len(batches), records, collected.metrics(self.calls), samples)
+
+    def _samples(self, call: Call, results: list[Array]) -> tuple[Sample, ...]:
+        outputs = zip(call.executable.spec.outputs, results, strict=True)
+        shown = [(o, value) for o, value in outputs if o.role == "sample"]
+        if not shown:
+            return ()
+        texts = [codec for f in self.evaluation.loader.fields if (codec := codec_of(f.source)) is not None]
+        codec = texts[0] if texts and all(c == texts[0] for c in texts) else None
+        return tuple(make_sample(o.name, o.form or "array", value, codec) for o, value in shown)
 
     def batches(self, index: int) -> range:
         """The batches of evaluation `index`: in order from the first, or, where batches never end, its

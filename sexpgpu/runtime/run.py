@@ -18,6 +18,7 @@ from sexpgpu.runtime.directory import RunDirectory, choose_directory, holds_a_ru
 from sexpgpu.runtime.engine import Engine
 from sexpgpu.runtime.evaluate import Pass
 from sexpgpu.runtime.events import EventStream
+from sexpgpu.runtime.generate import Generation
 from sexpgpu.runtime.keep import Keeper
 from sexpgpu.runtime.loading import Loaders
 from sexpgpu.runtime.loop import Loop, Outcome
@@ -45,7 +46,8 @@ class RunOptions:
     `out` is the run's directory; without it one is chosen under `runs`. `steps` ends the run sooner than the
     file does. `resume` is `latest` or a checkpoint's directory; with nothing to resume `latest` starts at
     step 0. `init` gives the first weights and matters only at step 0. `sources` are the texts that the
-    experiment was compiled from, by their names in the manifest. `report` is called with each warning at once.
+    experiment was compiled from, by their names in the manifest, and `file` its entry. `report` is called with each
+    warning at once.
     """
 
     out: Path | None = None
@@ -56,6 +58,7 @@ class RunOptions:
     init: Path | None = None
     quiet: bool = False
     sources: Mapping[str, str] = field(factory=dict)
+    file: Path | None = None
     report: Callable[[Diagnostic], None] = _ignore
     stream: TextIO = field(factory=lambda: sys.stderr)
 
@@ -144,7 +147,7 @@ def _run_in(
             stop=plan.stop,
             report=reports.add,
         )
-        directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources)
+        directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources, options.file)
         events = EventStream(directory.events, start.position.events, reports.add)
         events.append(start.position.waiting)
         _open_stream(events, directory, engine, plan, start)
@@ -163,6 +166,8 @@ def _run_in(
             trainer=TrainStep(experiment, calls, trained, plan, contexts),
             passes=passes,
             views=views,
+            generation=Generation(experiment, calls, contexts, plan, views, trained),
+            samples=directory.samples,
             tensors=start.tensors,
             done=start.position.step,
             skipped=start.position.skipped,

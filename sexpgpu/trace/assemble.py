@@ -15,12 +15,13 @@ from sexpgpu.diag import Diagnostic, Diagnostics, Span, error
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.experiment import Buffer as BufferRecord
-from sexpgpu.experiment import Evaluation, Group, Loader, LoaderField, RunConfig, State, Update
+from sexpgpu.experiment import Evaluation, Generator, Group, Loader, LoaderField, RunConfig, State, Update
 from sexpgpu.experiment import Parameter as ParameterRecord
 from sexpgpu.lang.session import Session
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.contract import Contract, look_up
 from sexpgpu.trace.declarations import Declarations, EvaluationValue, LoaderValue
+from sexpgpu.trace.generators import trace_generator
 from sexpgpu.trace.graph import GraphTrace, Tracer
 from sexpgpu.trace.graphs import (
     parameters_reaching_loss,
@@ -47,6 +48,7 @@ class Traced:
     groups: tuple[Group, ...] = ()
     train_loader: Loader | None = None
     evaluations: tuple[Evaluation, ...] = ()
+    generators: tuple[Generator, ...] = ()
     views: dict[str, str] = field(factory=dict)
 
 
@@ -96,6 +98,10 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
         with _reporting(session, report, evaluation.span):
             trace_evaluation(tracer, contract, evaluation, evaluation.loader.batch)
             evaluations.append(_evaluation_record(evaluation, declared))
+    generators = []
+    for generator in declared.generators:
+        with _reporting(session, report, generator.span):
+            generators.append(trace_generator(tracer, contract, generator, declared.flags))
     groups: list[AssignedGroup] = []
     with _reporting(session, report, session.span_of("optimizer")):
         if contract.optimizer is not None:
@@ -108,6 +114,7 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
     traced.parameters = tuple(_parameter_record(p, group_of) for p in parameters)
     traced.buffers = tuple(_buffer_record(b) for b in buffers)
     traced.evaluations = tuple(evaluations)
+    traced.generators = tuple(generators)
     traced.train_loader = loader_record(contract.train_loader, declared)
     return traced
 

@@ -41,6 +41,7 @@ class BodyTrace(GraphTrace):
         self._turn: Tensor | None = None
         self._here: dict[Any, Tensor] = {}
         self._sites = parent._sites
+        self.scope = parent.scope
         self.func.attributes["sym_visibility"] = ir.StringAttr.get("private", context=self.context.mlir)
         del self.func.attributes["sx.graph"]
 

@@ -22,12 +22,15 @@ from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.opdef import Move
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.signature import write_signature
-from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig
+from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig, SampleForm
 from sexpgpu.lang.session import current_span
 from sexpgpu.tensortype import DType, TensorType
 
 if TYPE_CHECKING:
     from sexpgpu.trace.tensor import Tensor
+
+_COUNTERS = {"train": ("microbatch", "step", ""), "eval": ("microbatch", "", ""), "generate": ("", "", "trip")}
+"""What the loop counts into the counters (microbatch, step, trip) of a stream's random numbers."""
 
 _active: ContextVar[GraphTrace | None] = ContextVar("active graph", default=None)
 
@@ -124,6 +127,7 @@ class GraphTrace:
         self.outputs: list[tuple[Output, Val]] = []
         self.counters: dict[str, int] = {}
         self.proposals: dict[str, Tensor] = {}
+        self.scope = ""  # of the names of random draws, where several graphs share a stream
         self.frozen = False
         self.within: list[str] = []  # the forms around, inside of which nothing may be reported or kept
         self._tensors: dict[tuple[str, str], Tensor] = {}
@@ -228,9 +232,10 @@ class GraphTrace:
         *,
         reduce: Reduction = "mean",
         then: str | None = None,
+        form: SampleForm | None = None,
     ) -> None:
         """Return `tensor` from the graph under (role, name)."""
-        self.outputs.append((Output(role, name, tensor.type, reduce, then, current_span()), tensor.val))
+        self.outputs.append((Output(role, name, tensor.type, reduce, then, current_span(), form), tensor.val))
 
     @contextmanager
     def freezing(self) -> Iterator[None]:
@@ -266,9 +271,9 @@ class GraphTrace:
         the microbatch, which is the place of the batch within the pass.
         """
         if self._counter is None:
-            names = {"train": ("microbatch", "step"), "eval": ("microbatch",)}.get(self.stream, ())
+            names = _COUNTERS.get(self.stream, ())
             zero = self.constant(0, TensorType((1,), "i32"))
-            parts = [self.emit("reshape", self.context_value(n), shape=(1,)) for n in names]
+            parts = [self.emit("reshape", self.context_value(n), shape=(1,)) if n else zero for n in names]
             parts += [zero] * (3 - len(parts))
             joined = self.emit("concat", self.emit("concat", parts[0], parts[1], axis=0), parts[2], axis=0)
             self._counter = joined
@@ -316,7 +321,7 @@ class GraphTrace:
         """A name for the next random draw: the model path and its ordinal under it."""
         path = self.path[-1] if self.path else ""
         self._sites[path] += 1
-        return f"{path}#{self._sites[path]}"
+        return f"{self.scope}{path}#{self._sites[path]}"
 
     def finish(self) -> None:
         """Close the function: its terminator, its type and its signature."""

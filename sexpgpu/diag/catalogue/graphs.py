@@ -102,6 +102,9 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-SHAPE-030", "tensors of different lengths along a scan",
           "A scan takes one slice of each tensor a turn, so they are equally long on its axis.",
           "(scan f init (list (zeros '(3 2)) (zeros '(4 2))))"),
+    Entry("E-SHAPE-031", "a tensor that cannot be shown so",
+          "Texts are ids, images have one or three channels; anything can be shown as :array.",
+          "(sample 'x logits :as :text)"),
     Entry("E-SHAPE-025", "a loss of tensors of different shapes",
           "A loss compares element by element. Shapes that would broadcast, [n, 1] with [n] say, would compare every "
           "prediction with every target: the mean of that is another number. Bring both to one shape first.",
@@ -199,6 +202,10 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-FLOW-008", "a turn that does not give two values",
           "The function that `scan` runs gives the next state and what is collected: (values state y).",
           "(scan (lambda (s x) (+ s x)) init xs)"),
+    Entry("E-FLOW-009", "a sample in the train graph",
+          "Samples show what a model makes, and training would make one every microbatch. An evaluation shows those of its "
+          "first batch, a generator what it emits.",
+          "(defun objective (logits labels) (sample 'x logits) ...)"),
     Entry("E-PARAM-001", "no initializer",
           "Every parameter and buffer says how it starts.",
           "(defparam w (3 4))"),
@@ -295,6 +302,19 @@ TRACING: tuple[Entry, ...] = (
           "No parameter reaches the objective, so every gradient is zero. Perhaps the objective ignores the model's "
           "output, or all of it is under stop-gradient.",
           "(defun objective (logits labels) 1.0)"),
+    Entry("E-RUN-032", "a generator without an end",
+          "A generator runs its trip a number of times that it states.",
+          "(defgenerator story () (:init (ctx) ...) ...)"),
+    Entry("E-RUN-033", "a generator that emits nothing",
+          "What :emit shows with `sample` is all that a generator leaves behind.",
+          "(defgenerator story (:trips 9) (:init (ctx) ...) (:trip (s i ctx) ...) (:emit (s) s))"),
+    Entry("E-RUN-034", "a prompt that means nothing",
+          "A prompt is turned into ids by the alphabet of a text: the only one among the loader's fields, or the one that "
+          ":text names.",
+          "sexpgpu generate runs/digits-1 --prompt hello"),
+    Entry("E-RUN-035", "a generator that is not there",
+          "An experiment's generators are its `defgenerator` forms; where there are several the verb needs a name.",
+          "sexpgpu generate runs/shakespeare-1 storry"),
     Entry("E-RUN-031", "a metric of the loop",
           "train/loss is the very number that was differentiated, and what stands under optim/ and runtime/ is "
           "measured by the loop: an experiment cannot put other numbers there.",

@@ -7,12 +7,21 @@ from typing import Any
 from sexpgpu.data import facts
 from sexpgpu.diag import SxError, error
 from sexpgpu.experiment import RunConfig
+from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL, Symbol
 from sexpgpu.lang.session import current_span
 from sexpgpu.trace import arguments
 from sexpgpu.trace.builtins.sources import source_argument
-from sexpgpu.trace.declarations import EvaluationValue, IndexFile, LoaderValue, RunValue, declarations
+from sexpgpu.trace.declarations import (
+    EvaluationValue,
+    GeneratorValue,
+    IndexFile,
+    LoaderValue,
+    RunValue,
+    SourceValue,
+    declarations,
+)
 
 library = Library("loaders and runs")
 
@@ -86,6 +95,35 @@ def defeval(name: Any, **given: Any) -> Any:
             given.get("at_start", NIL) is not NIL,
             arguments.choice("defeval", given.get("weights", "view"), ":weights", ("view", "train")),
             given.get("evaluate"),
+            current_span(),
+        )
+    )
+    return name
+
+
+@library.builtin("%generator", "(name options init trip emit)")
+def generator(name: Any, options: Any, init: Any, trip: Any, emit: Any) -> Any:
+    """Declare a generator."""
+    label = arguments.name("defgenerator", name)
+    given = arguments.options("defgenerator", options, ("trips", "at", "every", "weights", "text"))
+    if "trips" not in given:
+        raise error("E-RUN-032", f"generator `{label}` does not say how long it goes", help="(:trips 100)")
+    text = given.get("text", NIL)
+    if text is not NIL and not isinstance(text, SourceValue):
+        raise error("E-TYPE-014", "`defgenerator`: :text is a source", actual=show(text))
+    if any(g.name == label for g in declarations().generators):
+        raise error("E-RUN-021", f"there are two generators named `{label}`", help="give one another name")
+    declarations().generators.append(
+        GeneratorValue(
+            label,
+            arguments.integer("defgenerator", given["trips"], ":trips"),
+            as_function(init),
+            as_function(trip),
+            as_function(emit),
+            arguments.choice("defgenerator", given.get("at", "eval"), ":at", ("eval", "step")),
+            _positive("defgenerator", given.get("every", 1), ":every"),
+            arguments.choice("defgenerator", given.get("weights", "view"), ":weights", ("view", "train")),
+            text.source if isinstance(text, SourceValue) else None,
             current_span(),
         )
     )

@@ -112,6 +112,48 @@ def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then:
     return NIL
 
 
+@library.builtin("sample", "(name value &key as)")
+def sample(name: Any, value: Any, *, as_: Any = "array") -> Any:
+    """Show a tensor: `:as` :text (ids, [time] or [texts, time]), :image ([images, channels, height, width], without
+    channels, or one of either) or :array. For evaluations, which show their first batch, and `:emit` of a generator.
+    """
+    graph = current_graph("sample")
+    graph.must_be_open("sample")
+    key = graph.metric_name(name_argument("sample", name))
+    if graph.training:
+        raise error(
+            "E-FLOW-009", f"`sample` of `{key}` in the train graph", help="in `evaluate`, or in :emit of a defgenerator"
+        )
+    tensor = as_tensor(value, "sample")
+    form: Any = choice("sample", as_, ":as", ("text", "image", "array"))
+    _require_showable(key, form, tensor)
+    if any(o.role == "sample" and o.name == key for o, _ in graph.outputs):
+        raise error("E-RUN-030", f"sample `{key}` is shown twice in one graph", help="give it another name")
+    graph.output("sample", key, tensor, form=form)
+    return NIL
+
+
+def _require_showable(key: str, form: str, tensor: Tensor) -> None:
+    """E-SHAPE-031 where the tensor is none that can be shown so."""
+    rank, shape, integer = tensor.type.rank, tensor.type.shape, not tensor.type.is_float
+    wanted = {
+        "text": ("integers [time] or [texts, time]", integer and rank in (1, 2)),
+        "image": (
+            "[images, 1 or 3 channels, height, width], or without images or channels",
+            rank in (2, 3) or (rank == 4 and shape[1] in (1, 3)),
+        ),
+    }
+    expected, fits = wanted.get(form, ("", True))
+    if not fits:
+        raise error(
+            "E-SHAPE-031",
+            f"sample `{key}` cannot be shown as :{form}",
+            expected=expected,
+            actual=str(tensor.type),
+            notes=tensor.provenance(),
+        )
+
+
 @library.builtin("training-p", "()")
 def training_p() -> Any:
     """t while the train graph is traced, nil in evaluations.
@@ -129,6 +171,11 @@ def step_sum(x: Any) -> Tensor:
     """The sum of a scalar over all microbatches of the step, known before they run. x must not depend on parameters.
 
     Outside training, and with one microbatch, it is x itself.
+
+    Shapes: a scalar -> a scalar.
+    Dtypes: numbers.
+    Errors: E-SHAPE-020 not a scalar; E-FLOW-006 it depends on a parameter.
+    Source: docs: Objective, metrics, counters.
     """
     tensor = as_tensor(x, "step-sum")
     if tensor.type.shape:
@@ -147,6 +194,11 @@ def step_mean(x: Any, w: Any) -> Tensor:
     """sum(x)/sum(w) over the whole step, exact however its records are split; x and w are scalars or are summed.
 
     The result carries sum(w) as the weight of a metric made of it.
+
+    Shapes: any, any -> a scalar.
+    Dtypes: numbers -> the run's float.
+    Errors: E-FLOW-006 `w` depends on a parameter.
+    Source: docs: Objective, metrics, counters.
     """
     top, bottom = (_total("step-mean", v) for v in (x, w))
     bottom = bottom.graph.cast_float(bottom)
@@ -168,13 +220,3 @@ def _total(what: str, value: Any) -> Tensor:
     if not tensor.type.shape:
         return tensor
     return tensor.graph.emit("sum", tensor, axes=tuple(range(tensor.type.rank)), keepdims=False)
-
-    Shapes: a scalar -> a scalar.
-    Dtypes: numbers.
-    Errors: E-SHAPE-020 not a scalar; E-FLOW-006 it depends on a parameter.
-    Source: docs: Objective, metrics, counters.
-
-    Shapes: any, any -> a scalar.
-    Dtypes: numbers -> the run's float.
-    Errors: E-FLOW-006 `w` depends on a parameter.
-    Source: docs: Objective, metrics, counters.
