@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -64,22 +66,43 @@ def type_of(array: Array) -> TensorType:
     return TensorType(array.shape, DTYPES[str(array.dtype)])
 
 
-def outcomes(cases: Sequence[Case], *, training: bool = False) -> dict[str, Outcome | Exception]:
+@frozen
+class Place:
+    """Where in a run the cases are computed: in which kind of graph, of which seed, and what the loop has counted."""
+
+    training: bool = False
+    stream: str = "train"
+    seed: int = 7
+    counters: Mapping[str, int] = {}
+
+
+HERE = Place()
+
+
+def outcomes(cases: Sequence[Case], *, place: Place = HERE) -> dict[str, Outcome | Exception]:
     """Each case's outcome; a fault of one leaves the others alone."""
-    return run_deep(lambda: _outcomes(cases, training))
+    return run_deep(lambda: _outcomes(cases, place))
 
 
-def _outcomes(cases: Sequence[Case], training: bool) -> dict[str, Outcome | Exception]:
+_numbers = count()
+
+
+@cache
+def _session() -> Session:
+    """One session for all: making it costs more than a case."""
+    return new_session(Diagnostics())
+
+
+def _outcomes(cases: Sequence[Case], place: Place) -> dict[str, Outcome | Exception]:
     found: dict[str, Outcome | Exception] = {}
-    diagnostics = Diagnostics()
-    session = new_session(diagnostics)
+    session = _session()
     with open_context() as context, declaring(Declarations(Path("cases.sx"))), activated(session):
-        tracer = Tracer(context, RunConfig(steps=1, epochs=None, precision="f64", seed=7), {})
+        tracer = Tracer(context, RunConfig(steps=1, epochs=None, precision="f64", seed=place.seed), {})
         traced: dict[str, GraphTrace] = {}
-        for number, case in enumerate(cases):
+        for case in cases:
             before = len(tracer.module.body.operations)
             try:
-                traced[case.name] = _trace(session, tracer, case, number, training)
+                traced[case.name] = _trace(session, tracer, case, place)
             except Exception as fault:
                 found[case.name] = fault
                 for unfinished in list(tracer.module.body.operations)[before:]:
@@ -89,18 +112,18 @@ def _outcomes(cases: Sequence[Case], training: bool) -> dict[str, Outcome | Exce
         for case in cases:
             if case.name in traced:
                 try:
-                    found[case.name] = _run(programs[case.name], case)
+                    found[case.name] = _run(programs[case.name], case, place)
                 except Exception as fault:
                     found[case.name] = fault
     return found
 
 
-def _trace(session: Session, tracer: Tracer, case: Case, number: int, training: bool) -> GraphTrace:
-    name = f"case-{number}"
+def _trace(session: Session, tracer: Tracer, case: Case, place: Place) -> GraphTrace:
+    name = f"case-{next(_numbers)}"
     before = len(session.diagnostics.errors)
     session.evaluate_text(f"(defun {name} ({' '.join(case.inputs)}) {case.form})", f"{name}.sx")
     assert session.diagnostics.errors[before:] == []
-    graph = GraphTrace(tracer, case.name, training=training, stream="train")
+    graph = GraphTrace(tracer, case.name, training=place.training, stream=place.stream)
     with graph.tracing():
         arguments = []
         for key, array in case.inputs.items():
@@ -110,10 +133,10 @@ def _trace(session: Session, tracer: Tracer, case: Case, number: int, training: 
         assert function is not None
         results = _tensors(session.call(function, *arguments))
         loss = graph.constant(0.0, TensorType((), "f64"))
-        for place, result in enumerate(results):
-            graph.output("value", str(place), result)
+        for which, result in enumerate(results):
+            graph.output("value", str(which), result)
             if result.type.is_float:
-                weights = graph.constant(cotangent(place, result.type.shape), TensorType(result.type.shape, "f64"))
+                weights = graph.constant(cotangent(which, result.type.shape), TensorType(result.type.shape, "f64"))
                 product = graph.emit("mul", graph.cast_float(result), weights)
                 axes = tuple(range(product.type.rank))
                 loss = graph.emit("add", loss, graph.emit("sum", product, axes=axes, keepdims=False))
@@ -129,8 +152,12 @@ def _tensors(value: Any) -> list[Tensor]:
     return [] if value is NIL else [as_tensor(value, "a case")]
 
 
-def _run(program: Any, case: Case) -> Outcome:
-    arrays = [np.asarray(_input(i, case.inputs), dtype=None) for i in program.spec.inputs]
+def _run(program: Any, case: Case, place: Place) -> Outcome:
+    counted = {name: np.asarray(count, np.int32) for name, count in place.counters.items()}
+    zero = np.zeros((), np.int32)
+    arrays = [
+        case.inputs[i.name] if i.role in ("param", "field") else counted.get(i.name, zero) for i in program.spec.inputs
+    ]
     values: dict[int, Array] = {}
     gradients: dict[str, Array] = {}
     for output, array in zip(program.spec.outputs, program(arrays), strict=True):
@@ -139,8 +166,3 @@ def _run(program: Any, case: Case) -> Outcome:
         elif output.role == "grad":
             gradients[output.name] = array
     return Outcome([values[i] for i in range(len(values))], gradients)
-
-
-def _input(given: Any, inputs: Mapping[str, Array]) -> Array:
-    """An input of the case, or what the loop counts, which is all at its beginning."""
-    return inputs[given.name] if given.role in ("param", "field") else np.zeros((), np.int32)
