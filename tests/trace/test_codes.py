@@ -16,6 +16,11 @@ def objective(form: str) -> tuple[str, str]:
     return "objective", f"(defun objective (logits labels) {form})"
 
 
+def generator(options: str, emitted: str) -> tuple[str, str]:
+    clauses = f"(:init (ctx) (zeros '(2))) (:trip (s i ctx) s) (:emit (s) {emitted})"
+    return "eval", f"(defgenerator gen {options} {clauses})"
+
+
 CASES: dict[str, tuple[str, str]] = {
     "E-SHAPE-001": objective("(mean (+ logits (zeros '(4 5))))"),
     "E-SHAPE-002": objective("(sum (sum logits :axis 2))"),
@@ -161,6 +166,17 @@ CASES: dict[str, tuple[str, str]] = {
         "(defmodel net () (defbuffer b (3) :init (zeros-init)) (defsub out (linear width 2)) (forward (x)"
         " (when (training-p) (set-buffer b (zeros '(3))) (set-buffer b (zeros '(3)))) (out x)))",
     ),
+    "E-FLOW-004": objective("(scan (lambda (s x) (metric 'a (mean x)) (values s x)) (mean logits) logits)"),
+    "E-FLOW-007": objective("(scan (lambda (s x) (values (concat (list s x) 0) nil)) (gather logits 0) logits)"),
+    "E-FLOW-008": objective("(scan (lambda (s x) (+ s x)) (gather logits 0) logits)"),
+    "E-FLOW-009": objective("(progn (sample 'a logits) (mean logits))"),
+    "E-SHAPE-030": objective("(scan (lambda (s x) (values s nil)) (mean logits) (list logits (zeros '(3))))"),
+    "E-SHAPE-031": (
+        "evaluate",
+        "(defun evaluate (logits labels) (metric 'a (mean logits)) (sample 'b logits :as :text))",
+    ),
+    "E-RUN-032": generator("()", "(sample 'a s)"),
+    "E-RUN-033": generator("(:trips 3)", "s"),
     "E-RUN-030": (
         "evaluate",
         "(defun evaluate (logits labels) (metric 'a (mean logits)) (metric 'a (mean logits)))",
@@ -168,7 +184,7 @@ CASES: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 # What a user's file cannot reach: the dialect's own rules, and what the command line raises.
-ELSEWHERE = {"E-SHAPE-009", "E-SHAPE-014", "E-FLOW-006", "E-ARG-020", "E-ARG-101"}
+ELSEWHERE = {"E-RUN-034", "E-RUN-035", "E-SHAPE-009", "E-SHAPE-014", "E-FLOW-006", "E-ARG-020", "E-ARG-101"}
 
 
 SHOWN_AT = {"E-RUN-005": "eval"} | dict.fromkeys(("E-RUN-001", "E-RUN-002", "E-RUN-003", "E-RUN-004"), "run")
