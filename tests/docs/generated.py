@@ -24,6 +24,7 @@ from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.reader import read_text
 from sexpgpu.lang.standard import PRELUDE
 from tests.docs.blocks import ROOT
+from tests.trace import surface
 
 FORMS: Final = ROOT / "sexpgpu" / "library" / "forms.sx"
 PART: Final = re.compile(r"(?ms)^<!-- generated: (\S+) -->\n(.*?)^<!-- end -->$")
@@ -188,12 +189,44 @@ def errors(_: str) -> str:
     return "\n".join(parts)
 
 
+def operations(_: str) -> str:
+    """Each function of tensors by chapter: what it does, and its shapes, dtypes, errors and source."""
+    documented = surface.documentation()
+    parts = []
+    for chapter, names in surface.CHAPTERS.items():
+        rows = []
+        for name in (*names, *surface.BESIDE.get(chapter, ())):
+            text, labelled = surface.paragraphs(documented[name].doc)
+            errors = labelled["Errors"]
+            source = _source(labelled["Source"])
+            rows.append(
+                f"| `{_cell(documented[name].call)}` | {_cell(text)} {_cell(source)} "
+                f"| {_cell(labelled['Shapes'])} | {_cell(labelled['Dtypes'])} | {_cell(errors)} |"
+            )
+        parts.append(
+            "\n".join(
+                [f"## {chapter}", "", "| call | | shapes | dtypes | errors |", "|---|---|---|---|---|", *rows, ""]
+            )
+        )
+    return "\n".join(parts)
+
+
+def _source(source: str) -> str:
+    """`docs: A page.` as a link to it; anything else in italics."""
+    title = source.removeprefix("docs: ").removesuffix(".")
+    for page in (ROOT / "docs").glob("*.md"):
+        if source.startswith("docs: ") and page.read_text("utf-8").startswith(f"# {title}\n"):
+            return f"See [{title}]({page.name})."
+    return f"*{source}*"
+
+
 GENERATORS: Final[dict[str, Callable[[str], str]]] = {
     "builtins": builtins,
     "special-forms": special_forms,
     "prelude": prelude,
     "errors": errors,
     "optim": lambda _: standard_module("optim"),
+    "operations": operations,
 }
 
 
