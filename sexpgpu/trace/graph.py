@@ -190,7 +190,8 @@ class GraphTrace:
     def context_value(self, name: str) -> Tensor:
         """A scalar that the loop feeds: one of `experiment.CONTEXT`."""
         dtype: Any = CONTEXT[name]
-        return self.input("ctx", name, TensorType((), self.float_type if dtype == "float" else dtype))
+        # What the loop feeds is of the run's float type, whatever a graph computes in.
+        return self.input("ctx", name, TensorType((), self.tracer.float_type if dtype == "float" else dtype))
 
     def emit(self, op: str, *operands: Tensor, **attrs: Any) -> Tensor:
         """Append one single-result operation at the calling form's location.

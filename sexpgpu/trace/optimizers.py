@@ -51,7 +51,8 @@ class ContextScalar(Reference):
         return TensorType((), self.float_type if dtype == "float" else dtype)
 
     def resolve(self, graph: GraphTrace) -> Tensor:
-        return graph.context_value(self.name)
+        scalar = graph.context_value(self.name)
+        return graph.cast_float(scalar) if scalar.type.is_float else scalar
 
 
 def context_plist(graph: GraphTrace, names: tuple[str, ...]) -> Any:

@@ -42,6 +42,8 @@ class UpdateTrace:
 
     def __init__(self, graph: GraphTrace, group: AssignedGroup, kind: TensorType) -> None:
         self.graph = graph
+        if kind.dtype in ("f32", "f64"):
+            graph.float_type = kind.dtype  # schedules and `:float` are in the precision of the parameter
         self.optimizer = group.optimizer
         self.param = Slot("param", "param", kind)
         self.grad = Slot("grad", "grad", kind)

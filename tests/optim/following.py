@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.driver.engine import InterpreterEngine
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.runtime.calls import Calls, Tensors, contexts_of
@@ -53,9 +54,14 @@ def experiment(folder: Path, optimizer: str, run: str) -> Path:
 
 def followed(folder: Path, optimizer: str, run: str = ":steps 20") -> list[Step]:
     """Parameters, what evaluation sees of them, and the step's series, after each step."""
+    return steps_of(experiment(folder, optimizer, run))
+
+
+def steps_of(file: Path) -> list[Step]:
+    """What `followed` gives, of an experiment that is there."""
 
     def work() -> list[Step]:
-        with compiled(experiment(folder, optimizer, run)) as done:
+        with compiled(file) as done:
             assert done.diagnostics.errors == []
             engine = InterpreterEngine(done)
             calls, contexts = Calls(engine), contexts_of(engine.experiment)
@@ -63,7 +69,8 @@ def followed(folder: Path, optimizer: str, run: str = ":steps 20") -> list[Step]
             plan = make_plan(engine.experiment.run, loader.order.epoch_batches, None)
             trainer = TrainStep(engine.experiment, calls, loader, plan, contexts)
             views = Views(engine.experiment, calls, plan, contexts)
-            given = {f"model.{name}": STEPS[f"init {name}"] for name in NAMES}
+            types = {p.path: p.type.dtype for p in engine.experiment.parameters}
+            given = {f"model.{n}": STEPS[f"init {n}"].astype(NUMPY_DTYPE[types[f"model.{n}"]]) for n in NAMES}
             tensors: Tensors = initial_tensors(calls, contexts, given)
             assert all(np.array_equal(views.parameters(0, tensors)[path], given[path]) for path in given)
             found = []

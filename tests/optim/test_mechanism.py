@@ -11,7 +11,7 @@ from sexpgpu.driver.engine import InterpreterEngine
 from sexpgpu.driver.explain import explain
 from sexpgpu.experiment import Experiment
 from sexpgpu.lang.limits import run_deep
-from tests.optim.following import NAMES, STEPS, Array, experiment, followed
+from tests.optim.following import NAMES, STEPS, Array, experiment, followed, steps_of
 from tests.trace.experiments import compiled
 
 RUN = ":steps 4 :seed 11"
@@ -101,6 +101,20 @@ def test_what_the_context_tells(tmp_path: Path) -> None:
         body = f"(defoptimizer mine () (optimizer-update (param grad ctx) (+ (* 0.0 param) (getf ctx :{name}))))"
         for params, _, metrics in followed(tmp_path, defined(body, "(mine)"), RUN):
             assert params["model.scalar"] == metrics[metric]
+
+
+def test_a_parameter_of_another_precision_is_updated_in_its_own(tmp_path: Path) -> None:
+    """f32 among f64: the step sizes, schedules and corrections of its update are f32 too."""
+    optimizer = "(ema 0.9 (adamw :lr (cosine-schedule 0.1 :warmup 2)))"
+    wanted = last(tmp_path, optimizer)
+    file = experiment(tmp_path, optimizer, RUN)
+    text = file.read_text("utf-8").replace("(defparam tall (4 3)", "(defparam tall (4 3) :dtype :f32")
+    file.write_text(text.replace("(sum (* tall g-tall))", "(sum (* (cast tall :f64) g-tall))"), "utf-8")
+    trained, seen, _ = steps_of(file)[-1]
+    for found, exact in zip((trained["model.tall"], seen["model.tall"]), wanted, strict=True):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, exact, rtol=1e-5)
+    assert trained["model.wide"].dtype == np.float64
 
 
 def test_a_file_may_define_an_optimizer_of_a_librarys_name(tmp_path: Path) -> None:
