@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.optim.following import GOLDEN, followed
+from tests.optim.following import GOLDEN, NAMES, followed
 
 RATES = dict(np.load(GOLDEN / "rates.npz"))
 
@@ -61,17 +60,25 @@ TORCH = {
 }
 
 
-def rates(folder: Path, schedule: str, run: str) -> list[float]:
-    return [metrics["optim/lr"] for _, _, metrics in followed(folder, f"(sgd :lr {schedule})", run)]
+@pytest.fixture(scope="module", params=[":steps 40", ":epochs 2"])
+def rates(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
+    """The rate of each schedule at each step of a run of 40; one run has as many schedules as parameters."""
+    schedules = [*FORMULAS, *TORCH.values()]
+    found: dict[str, list[float]] = {}
+    for first in range(0, len(schedules), len(NAMES)):
+        some = dict(zip(NAMES, schedules[first : first + len(NAMES)], strict=False))
+        groups = " ".join(f'(group "model.{name}" :lr {schedule})' for name, schedule in some.items())
+        steps = followed(tmp_path_factory.mktemp("rates"), f"(optimizer-groups (sgd) {groups})", request.param)
+        found |= {schedule: [m[f"optim/lr.model.{name}"] for _, _, m in steps] for name, schedule in some.items()}
+    return found
 
 
-@pytest.mark.parametrize("run", [":steps 40", ":epochs 2"])
 @pytest.mark.parametrize("schedule", FORMULAS)
-def test_a_schedule_is_its_formula_at_every_step(schedule: str, run: str, tmp_path: Path) -> None:
+def test_a_schedule_is_its_formula_at_every_step(schedule: str, rates: dict[str, list[float]]) -> None:
     wanted = [FORMULAS[schedule](s) for s in range(40)]
-    np.testing.assert_allclose(rates(tmp_path, schedule, run), wanted, rtol=1e-13, atol=1e-16)
+    np.testing.assert_allclose(rates[schedule], wanted, rtol=1e-13, atol=1e-16)
 
 
 @pytest.mark.parametrize("case", TORCH)
-def test_a_schedule_is_that_of_torch(case: str, tmp_path: Path) -> None:
-    np.testing.assert_allclose(rates(tmp_path, TORCH[case], ":steps 40"), RATES[case], rtol=1e-12)
+def test_a_schedule_is_that_of_torch(case: str, rates: dict[str, list[float]]) -> None:
+    np.testing.assert_allclose(rates[TORCH[case]], RATES[case], rtol=1e-12)
