@@ -19,9 +19,11 @@ from typing import Any, ClassVar
 import numpy as np
 from mlir import ir
 
+from sexpgpu.diag import SxError
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.locations import span_of
 from sexpgpu.dialects.loops import CALL
 from sexpgpu.dialects.opdef import Constant, Dense, Move, OpDef, Random
 from sexpgpu.dialects.ops import OPS
@@ -264,7 +266,10 @@ def _fold(site: Site, constants: list[Dense]) -> Any:
     if max(result.nbytes, *(c.type.nbytes for c in constants)) > FOLD_LIMIT or result.size == 0:
         return None
     with np.errstate(all="ignore"):
-        array = site.record.numpy(*(c.array() for c in constants), **site.attrs)
+        try:
+            array = site.record.numpy(*(c.array() for c in constants), **site.attrs)
+        except SxError as fault:  # an index outside its axis, known before the graph runs
+            raise SxError(fault.diagnostic.at(span_of(site.op.location))) from None
     if result.dtype == "bf16":
         array = round_bf16(array)
     same = (array == array.flat[0]).all()

@@ -21,6 +21,7 @@ case(
     ),
     x=real(2),
 )
+case("full-of-a-tensor", "(full '(2 3) x)", lambda x: x.expand(2, 3), x=real())
 case(
     "filled-dtypes",
     "(list (zeros '(2) :dtype :i32) (ones '(2) :dtype :bool) (full 2 7 :dtype :u8) (ones '(1) :dtype :float))",

@@ -33,6 +33,12 @@ UNARY: tuple[tuple[str, str, Any, Any], ...] = (
     ("floor", "(floor x)", torch.floor, real(2, 3, scale=3)),
     ("ceiling", "(ceiling x)", torch.ceil, real(2, 3, scale=3)),
     ("round", "(round x)", torch.round, exact([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49])),
+    (
+        "quotients",
+        "(list (floor x 0.75) (ceiling x 0.75) (round x 2))",
+        lambda x: (torch.floor(x / 0.75), torch.ceil(x / 0.75), torch.round(x / 2)),
+        real(5, scale=4),
+    ),
     ("relu", "(relu x)", torch.relu, few(2, 3)),
     ("gelu", "(gelu x)", torch.nn.functional.gelu, real(2, 3, scale=3)),
     ("gelu-tanh", "(gelu x :approximate :tanh)",
@@ -110,7 +116,7 @@ case(
 )
 case(
     "compare-chain",
-    "(list (< -1 x 1) (= x y 0))",
+    "(list (< -1 x 1) (= x y 0) (/= x y 1))",
     lambda x, y: ((x > -1) & (x < 1), (x == y) & (y == 0)),
     x=few(6),
     y=few(6),

@@ -17,12 +17,21 @@ from sexpgpu.dialects.opdef import numpy_dtype
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL, Cons
 from sexpgpu.philox import key_of
-from sexpgpu.tensortype import DType, TensorType
+from sexpgpu.tensortype import INTEGERS, DType, TensorType
 from sexpgpu.trace.arguments import dtype as dtype_argument
 from sexpgpu.trace.arguments import integer, real
 from sexpgpu.trace.arguments import shape as shape_argument
 from sexpgpu.trace.graph import GraphTrace, current_graph
-from sexpgpu.trace.tensor import Tensor, broadcast_to, float_tensor, number, pointwise
+from sexpgpu.trace.tensor import (
+    Tensor,
+    TensorLike,
+    as_tensor,
+    broadcast_to,
+    float_tensor,
+    number,
+    pointwise,
+    require_held,
+)
 
 library = Library("creation")
 
@@ -30,8 +39,12 @@ library = Library("creation")
 def _filled(what: str, shape: Any, value: Any, dtype: Any) -> Tensor:
     graph = current_graph(what)
     target = dtype_argument(what, "float" if dtype is NIL else dtype, graph.float_type)
-    scalar = number(graph, value, TensorType((), target), what)
-    return broadcast_to(scalar, shape_argument(what, shape))
+    sizes = shape_argument(what, shape)
+    if isinstance(value, TensorLike):
+        given = as_tensor(value, what)
+        given = given if given.type.dtype == target else graph.emit("cast", given, dtype=target)
+        return broadcast_to(given, sizes)
+    return broadcast_to(number(graph, value, TensorType((), target), what), sizes)
 
 
 @library.builtin("%infinity", "()")
@@ -66,7 +79,7 @@ def ones(shape: Any, *, dtype: Any = NIL) -> Tensor:
 
 @library.builtin("full", "(shape value &key dtype)")
 def full(shape: Any, value: Any, *, dtype: Any = NIL) -> Tensor:
-    """A tensor of one number.
+    """A tensor of one number, or of a scalar tensor.
 
     Shapes: a list of sizes, or one size -> that shape.
     Dtypes: the run's float, or `:dtype`.
@@ -123,7 +136,8 @@ def constant(data: Any, *, dtype: Any = NIL) -> Tensor:
 
     Shapes: a number -> []; lists nested to a regular array -> its shape.
     Dtypes: the run's float where a float or ratio occurs, else i32; or `:dtype`.
-    Errors: E-VALUE-014 ragged lists, or what is no number; E-DTYPE-003.
+    Errors: E-VALUE-014 ragged lists, or what is no number; E-VALUE-012 numbers that the dtype does not hold;
+    E-DTYPE-008, E-DTYPE-003.
     Source: NumPy `asarray`.
     """
     graph = current_graph("constant")
@@ -134,6 +148,13 @@ def constant(data: Any, *, dtype: Any = NIL) -> Tensor:
         raise error("E-VALUE-014", "`constant`: the lists are not a regular array", actual=show(data)) from None
     default: DType = "i32" if _whole(nested) else graph.float_type
     target = default if dtype is NIL else dtype_argument("constant", dtype, graph.float_type)
+    if target in INTEGERS and array.size:
+        if (array != np.floor(array)).any():
+            raise error(
+                "E-DTYPE-008", f"`constant`: there are fractions, which {target} does not hold", actual=show(data)
+            )
+        require_held("constant", int(array.min()), int(array.max()), target)
+        array = np.asarray(nested, dtype=np.int64) if _whole(nested) else array  # beyond 2^53, too
     return graph.constant(array.astype(numpy_dtype(target)), TensorType(array.shape, target))
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from sexpgpu.diag import error
@@ -41,19 +41,41 @@ def _chain(op: str, name: str, single: Callable[[Tensor], Tensor] | None) -> Cal
     return rule
 
 
+def _require_two(name: str, args: tuple[Any, ...]) -> None:
+    if len(args) < 2:
+        raise error("E-ARG-001", f"`{name}` of one tensor compares it with nothing", expected="two arguments or more")
+
+
 def _compare(op: str, name: str) -> Callable[..., Tensor]:
     """`(name a b c)`: a op b and b op c."""
 
     def rule(*args: Any) -> Tensor:
+        _require_two(name, args)
         pairs = [pointwise(op, name, x, y) for x, y in pairwise(args)]
         return reduce(lambda p, q: pointwise("logical_and", name, p, q), pairs)
 
     return rule
 
 
+def _differ(*args: Any) -> Tensor:
+    """`(/= a b c)`: no two are equal."""
+    _require_two("/=", args)
+    pairs = [pointwise("ne", "/=", x, y) for x, y in combinations(args, 2)]
+    return reduce(lambda p, q: pointwise("logical_and", "/=", p, q), pairs)
+
+
 def _unary(op: str, name: str) -> Callable[[Any], Tensor]:
     def rule(x: Any) -> Tensor:
         return pointwise(op, name, x)
+
+    return rule
+
+
+def _rounding(op: str, name: str) -> Callable[..., Tensor]:
+    """`(floor x)` and `(floor x y)`: the quotient rounded, without its remainder."""
+
+    def rule(x: Any, by: Any = None) -> Tensor:
+        return pointwise(op, name, x if by is None else _divide(x, by))
 
     return rule
 
@@ -123,11 +145,11 @@ GENERIC.update(
         "expt": _expt,
         "log": _log,
         "mod": lambda x, y: pointwise("mod", "mod", x, y),
-        "/=": lambda x, y: pointwise("ne", "/=", x, y),
+        "/=": _differ,
         "signum": _unary("sign", "signum"),
-        "floor": _unary("floor", "floor"),
-        "ceiling": _unary("ceil", "ceiling"),
-        "round": _unary("round", "round"),
+        "floor": _rounding("floor", "floor"),
+        "ceiling": _rounding("ceil", "ceiling"),
+        "round": _rounding("round", "round"),
         "abs": _unary("abs", "abs"),
     }
 )

@@ -14,7 +14,7 @@ from sexpgpu.trace.arguments import dtype as dtype_argument
 from sexpgpu.trace.arguments import integer, name, positive
 from sexpgpu.trace.builtins.movement import reshape_to, slice_
 from sexpgpu.trace.graph import current_graph
-from sexpgpu.trace.tensor import GENERIC, Tensor, as_tensor, broadcast_to, pointwise, tensors
+from sexpgpu.trace.tensor import GENERIC, Tensor, as_tensor, broadcast_to, constant_of, pointwise, tensors
 
 library = Library("indexing")
 
@@ -31,6 +31,21 @@ def _indices(what: str, value: Any) -> Tensor:
             notes=tensor.provenance(),
         )
     return tensor if tensor.type.dtype != "u8" else tensor.graph.emit("cast", tensor, dtype="i32")
+
+
+def _along(what: str, x: Tensor, at: int, indices: Any) -> Tensor:
+    """Indices along axis `at` of x (E-VALUE-101 where they are constants and one lies outside)."""
+    found = _indices(what, indices)
+    known, size = constant_of(found), x.type.shape[at]
+    if known is not None and known.size and not 0 <= known.min() <= known.max() < size:
+        raise error(
+            "E-VALUE-101",
+            f"`{what}`: an index is outside axis {at}",
+            expected=f"0 to {size - 1}" if size else "no index: the axis is empty",
+            actual=str(known.min() if known.min() < 0 else known.max()),
+            notes=x.provenance(),
+        )
+    return found
 
 
 @library.builtin("gather", "(x indices &key axis)")
@@ -58,7 +73,7 @@ def gather(x: Any, indices: Any, *, axis: Any = 0) -> Tensor:
             )
         row = slice_(tensor, at, indices % size, indices % size + 1)
         return reshape_to(row, tensor.type.shape[:at] + tensor.type.shape[at + 1 :])
-    return tensor.graph.emit("gather", tensor, _indices("gather", indices), axis=at)
+    return tensor.graph.emit("gather", tensor, _along("gather", tensor, at, indices), axis=at)
 
 
 @library.builtin("embed", "(table indices)")
@@ -71,7 +86,8 @@ def embed(table: Any, indices: Any) -> Tensor:
     Source: PyTorch `embedding`.
     """
     tensor = as_tensor(table, "embed")
-    return tensor.graph.emit("gather", tensor, _indices("embed", indices), axis=0)
+    one_axis("embed", 0, tensor.type.rank)
+    return tensor.graph.emit("gather", tensor, _along("embed", tensor, 0, indices), axis=0)
 
 
 @library.builtin("take-along-axis", "(x indices axis)")
@@ -85,7 +101,7 @@ def take_along_axis(x: Any, indices: Any, axis: Any) -> Tensor:
     """
     tensor = as_tensor(x, "take-along-axis")
     at = one_axis("take-along-axis", axis, tensor.type.rank)
-    return tensor.graph.emit("take_along_axis", tensor, _indices("take-along-axis", indices), axis=at)
+    return tensor.graph.emit("take_along_axis", tensor, _along("take-along-axis", tensor, at, indices), axis=at)
 
 
 @library.builtin("scatter-add", "(x indices updates &key axis)")
@@ -99,7 +115,7 @@ def scatter_add(x: Any, indices: Any, updates: Any, *, axis: Any = 0) -> Tensor:
     """
     target, added = tensors("scatter-add", x, updates)
     at = one_axis("scatter-add", axis, target.type.rank)
-    return target.graph.emit("scatter_add", target, _indices("scatter-add", indices), added, axis=at)
+    return target.graph.emit("scatter_add", target, _along("scatter-add", target, at, indices), added, axis=at)
 
 
 @library.builtin("index-update", "(x indices updates &key axis)")
@@ -113,7 +129,7 @@ def index_update(x: Any, indices: Any, updates: Any, *, axis: Any = 0) -> Tensor
     """
     target, written = tensors("index-update", x, updates)
     at = one_axis("index-update", axis, target.type.rank)
-    return target.graph.emit("index_update", target, _indices("index-update", indices), written, axis=at)
+    return target.graph.emit("index_update", target, _along("index-update", target, at, indices), written, axis=at)
 
 
 @library.builtin("top-k", "(x k)", many=True)
