@@ -117,7 +117,7 @@ case(
 case(
     "compare-chain",
     "(list (< -1 x 1) (= x y 0) (/= x y 1))",
-    lambda x, y: ((x > -1) & (x < 1), (x == y) & (y == 0)),
+    lambda x, y: ((x > -1) & (x < 1), (x == y) & (y == 0), (x != y) & (x != 1) & (y != 1)),
     x=few(6),
     y=few(6),
 )
