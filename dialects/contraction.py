@@ -8,7 +8,7 @@ import numpy as np
 
 from sexpgpu.diag import error
 from sexpgpu.dialects.opdef import Array, Contract, OpDef, sample
-from sexpgpu.dialects.rules import BF16, NUMBERS, require_dtype, require_same_dtype, with_dtype
+from sexpgpu.dialects.rules import BF16, NUMBERS, marked, require_dtype, require_same_dtype, with_dtype
 from sexpgpu.tensortype import TensorType
 
 
@@ -26,8 +26,8 @@ def _infer(x: TensorType, y: TensorType) -> TensorType:
         raise error(
             "E-SHAPE-013",
             "matmul: the columns of x are not as many as the rows of y",
-            expected=f"y with {x.shape[-1]} rows, as x has columns: {x}",
-            actual=f"y with {y.shape[-2]} rows: {y}",
+            expected=f"y with {x.shape[-1]} rows, as x has columns: {marked(x, -1)}",
+            actual=f"y with {y.shape[-2]} rows: {marked(y, -2)}",
             help="(transpose y) swaps the last two axes" if x.shape[-1] == y.shape[-1] else None,
         )
     return TensorType((*x.shape[:-1], y.shape[-1]), x.dtype)

@@ -16,7 +16,15 @@ from sexpgpu.diag import error
 from sexpgpu.dialects.arrays import deliver, plain
 from sexpgpu.dialects.movement import reshaped
 from sexpgpu.dialects.opdef import Array, Attr, Index, OpDef, sample
-from sexpgpu.dialects.rules import ANY, INDICES, NUMBERS, require_axis, require_dtype, require_same_dtype
+from sexpgpu.dialects.rules import (
+    ANY,
+    INDICES,
+    NUMBERS,
+    differing,
+    require_axis,
+    require_dtype,
+    require_same_dtype,
+)
 from sexpgpu.tensortype import TensorType
 
 
@@ -50,8 +58,8 @@ def _along(op: str, x: TensorType, indices: TensorType, axis: int) -> None:
         raise error(
             "E-SHAPE-015",
             f"{op}: indices differ from x in another axis than axis {axis}",
-            expected=f"the other axes of x: {x}",
-            actual=f"indices: {indices}",
+            expected=f"the other axes of x: {differing(x, indices, axis)[0]}",
+            actual=f"indices: {differing(x, indices, axis)[1]}",
         )
 
 

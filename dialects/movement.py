@@ -12,6 +12,8 @@ from sexpgpu.dialects.arrays import deliver, plain
 from sexpgpu.dialects.opdef import Array, Attr, Constant, Dense, Move, OpDef, numpy_dtype, sample
 from sexpgpu.dialects.rules import (
     INDICES,
+    differing,
+    marked,
     require_axes,
     require_axis,
     require_count,
@@ -28,11 +30,12 @@ def _broadcast_infer(x: TensorType, *, shape: Ints) -> TensorType:
     require_sizes("broadcast", shape)
     offset = len(shape) - x.rank
     if offset < 0 or any(n not in (1, shape[offset + i]) for i, n in enumerate(x.shape)):
+        stuck = [i for i, n in enumerate(x.shape) if offset + i < 0 or n not in (1, shape[offset + i])]
         raise error(
             "E-SHAPE-006",
             "broadcast: the tensor does not stretch to the shape",
             expected=f"axes, counted from the last, that equal those of {list(shape)} or are 1",
-            actual=f"x: {x}",
+            actual=f"x: {marked(x, *stuck)}",
         )
     return TensorType(shape, x.dtype)
 
@@ -162,8 +165,8 @@ def _concat_infer(x: TensorType, y: TensorType, *, axis: int) -> TensorType:
         raise error(
             "E-SHAPE-010",
             f"concat: x and y differ in another axis than axis {axis}, along which they are joined",
-            expected=f"the other axes of x: {x}",
-            actual=f"y: {y}",
+            expected=f"the other axes of x: {differing(x, y, axis)[0]}",
+            actual=f"y: {differing(x, y, axis)[1]}",
         )
     return TensorType((*x.shape[:axis], x.shape[axis] + y.shape[axis], *x.shape[axis + 1 :]), x.dtype)
 

@@ -30,6 +30,21 @@ _CLASSES = {
 _CASTS = {BF16: ":bf16", FLOATS: ":float", NUMBERS: ":float", BOOL: ":bool", INDICES: ":i32", INTEGERS: ":i32"}
 
 
+def marked(type: TensorType, *axes: int) -> str:
+    """The type as text, the sizes of some axes between stars: `f32[20, *2*]`."""
+    at = {axis % type.rank for axis in axes if -type.rank <= axis < type.rank}
+    sizes = (f"*{size}*" if i in at else str(size) for i, size in enumerate(type.shape))
+    return f"{type.dtype}[{', '.join(sizes)}]"
+
+
+def differing(x: TensorType, y: TensorType, but: int | None = None) -> tuple[str, str]:
+    """Two types of one rank as text, the axes marked on which their sizes differ; axis `but` does not count."""
+    if x.rank != y.rank:
+        return str(x), str(y)
+    axes = [i for i, (a, b) in enumerate(zip(x.shape, y.shape, strict=True)) if a != b and i != but]
+    return marked(x, *axes), marked(y, *axes)
+
+
 def require_dtype(op: str, role: str, type: TensorType, allowed: frozenset[str]) -> None:
     """Raises E-DTYPE-001 unless the operand's dtype is among `allowed`."""
     if type.dtype not in allowed:

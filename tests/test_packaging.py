@@ -83,5 +83,5 @@ def test_the_wheel_carries_licence_and_commands(wheel: Path) -> None:
     assert "License-Expression: Apache-2.0" in metadata
     assert f"{info}/licenses/LICENSE" in archive.namelist()
     commands = archive.read(f"{info}/entry_points.txt").decode()
-    assert "sexpgpu = sexpgpu.cli:main" in commands
-    assert "sexpgpu-opt = sexpgpu.cli.opt:main" in commands
+    assert "sexpgpu = sexpgpu.__main__:main" in commands
+    assert "sexpgpu-opt = sexpgpu.__main__:opt" in commands

@@ -21,8 +21,8 @@ def command(files: tuple[Path, ...], only_check: bool, as_json: bool) -> int:
     sexpgpu fmt examples/moons.sx
     sexpgpu fmt examples/*.sx --check
 
-    Line breaks are yours, save where a line is longer than 120 columns; comments and the spelling of every datum
-    stay. A file that does not read is left as it is (exit code 1).
+    `-` is standard input, laid out on standard output. Line breaks are yours, save where a line is longer than 120
+    columns; comments and the spelling of every datum stay. A file that does not read is left as it is (exit code 1).
     """
     from sexpgpu.lang.limits import run_deep
 
@@ -40,30 +40,34 @@ def _format(files: tuple[Path, ...], only_check: bool, as_json: bool) -> int:
 def _format_one(file: Path, only_check: bool, as_json: bool) -> tuple[dict[str, Any], int]:
     """What `--json` says of a file, and the exit code it asks for."""
     from sexpgpu.diag import Diagnostics, SxError
-    from sexpgpu.driver.entry import read_source, write_whole
+    from sexpgpu.driver.entry import STANDARD_INPUT, read_source, write_whole
     from sexpgpu.lang.layout import checked_layout
 
     diagnostics = Diagnostics()
     sources: dict[str, str] = {}
     line: int | None = None
+    formatted: str | None = None
     try:
         written, text = read_source(file)
         sources[str(file)] = text
         formatted = checked_layout(str(file), text, diagnostics)
         if formatted is not None and formatted != written:
             line = _first_difference(written, formatted)
-            if not only_check:
+            if not (only_check or str(file) == STANDARD_INPUT):
                 write_whole(file, formatted)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
     if not as_json:
         report.print_diagnostics(diagnostics, sources)
-        if line is not None and not diagnostics.errors:
+        if str(file) == STANDARD_INPUT and formatted is not None and not only_check:
+            click.echo(formatted, nl=False)
+        elif line is not None and not diagnostics.errors:
             click.echo(f"{file}:{line}: not in the layout" if only_check else f"{file}: laid out")
     record = {
         "file": str(file),
         "changed": line is not None,
         "first_line": line,
+        "text": formatted if str(file) == STANDARD_INPUT else None,
         "diagnostics": report.diagnostics_json(diagnostics, sources),
     }
     if diagnostics.errors:

@@ -20,7 +20,7 @@ def command(stdio: bool) -> int:
     from sexpgpu.driver.extras import missing_package
 
     try:
-        from sexpgpu.editor.server import serve
+        from sexpgpu.editor.features import serve
     except ImportError as fault:
         if (fault.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
             raise

@@ -30,7 +30,7 @@ def command(
     selected: Selection,
     as_json: bool,
 ) -> int:
-    """Write the run file FILE, which must not exist. Selected values become the defaults of its knobs.
+    """Write the run file FILE, which must not exist; `-` prints it. Selected values become the defaults of its knobs.
 
     \b
     sexpgpu new mine.sx --template gpt --data examples/data/tinyshakespeare.txt
@@ -44,22 +44,27 @@ def command(
     from sexpgpu.diag import Diagnostics, SxError
     from sexpgpu.driver.derive import TEMPLATES as FOLDER
     from sexpgpu.driver.derive import derive
-    from sexpgpu.driver.entry import require_new, write_whole
+    from sexpgpu.driver.entry import STANDARD_INPUT, require_new, write_whole
     from sexpgpu.lang.limits import run_deep
 
     source = FOLDER / f"{template}.sx" if origin is None else origin
+
+    shown = str(file) == STANDARD_INPUT
 
     def write_it() -> int:
         diagnostics = Diagnostics()
         sources: dict[str, str] = {}
         values: dict[str, str] = {}
+        text: str | None = None
         try:
-            require_new(file)
+            if not shown:
+                require_new(file)
             made, session = derive(source, selected, file, diagnostics, data=data, moved=origin is not None)
             sources = session.sources
             if made is not None:
-                write_whole(file, made.text, new=True)
-                values = made.values
+                values, text = made.values, made.text
+                if not shown:
+                    write_whole(file, text, new=True)
         except SxError as fault:
             diagnostics.report(fault.diagnostic)
         code = report.failure_code(diagnostics) if diagnostics.errors else 0
@@ -72,12 +77,15 @@ def command(
                     "ok": code == 0,
                     "from": template if origin is None else str(origin),
                     "values": values,
+                    "text": text if shown else None,
                     "diagnostics": told,
                 }
             )
             return code
         report.print_diagnostics(diagnostics, sources)
-        if code == 0:
+        if shown and text is not None:
+            click.echo(text, nl=False)
+        elif code == 0:
             changed = ", ".join(f"{knob} {value}" for knob, value in values.items())
             click.echo(f"{file}: written{f', with {changed}' if changed else ''}")
         return code

@@ -37,11 +37,13 @@ def command(
     Each check prints its diagnostics on standard error and one line on standard output: whether FILE compiles, and how
     long that took to find out.
     """
+    if str(file) == "-":
+        raise click.UsageError("watch takes a file, not standard input")
     from sexpgpu.driver.saves import Saves
     from sexpgpu.driver.warm import Checker, Request
 
-    signal.signal(signal.SIGINT, _once)
     saves = Saves()
+    signal.signal(signal.SIGINT, _once)
     checker = Checker()
     try:
         files: set[str | Path] = {file}

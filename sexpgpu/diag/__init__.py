@@ -6,6 +6,7 @@ no sense, or report it to a `Diagnostics` collection and go on. A fault of ours 
 
 from sexpgpu.diag.fix import apply_edits
 from sexpgpu.diag.record import (
+    Culprit,
     Diagnostic,
     Diagnostics,
     Edit,
@@ -20,6 +21,7 @@ from sexpgpu.diag.record import (
 from sexpgpu.diag.render import Sources, render, to_json
 
 __all__ = [
+    "Culprit",
     "Diagnostic",
     "Diagnostics",
     "Edit",

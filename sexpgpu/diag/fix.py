@@ -44,6 +44,9 @@ def mended_rows(edits: Iterable[Edit], sources: Mapping[str, str]) -> list[tuple
         if name not in sources:
             continue
         old = sources[name].split("\n")[first - 1 : last]
+        if _takes_lines(group):
+            rows += [(first + i, "-", row.removesuffix("\r")) for i, row in enumerate(old[:-1])]
+            continue
         shifted = [Edit(_shifted(edit.span, 1 - first), edit.text) for edit in group]
         new = apply_edits("\n".join(old), shifted)
         if new.strip() or not "".join(old).strip():
@@ -51,6 +54,12 @@ def mended_rows(edits: Iterable[Edit], sources: Mapping[str, str]) -> list[tuple
         else:
             rows += [(first + i, "-", row.removesuffix("\r")) for i, row in enumerate(old)]
     return rows
+
+
+def _takes_lines(group: list[Edit]) -> bool:
+    """Whether the edit is that whole lines go, with their ends."""
+    (edit, *more), span = group, group[0].span
+    return not more and not edit.text and span.col == span.end_col == 1 and span.end_line > span.line
 
 
 def _touched(edits: Iterable[Edit]) -> list[tuple[str, int, int, list[Edit]]]:

@@ -42,12 +42,35 @@ class Edit:
 
 
 @frozen
+class Culprit:
+    """Which part of the form at a diagnostic's span is at fault, said by those who do not see the source.
+
+    It is the form itself; an atom as the form writes it (`word`); or an argument, counted from 1, of a call of
+    `function` (with `of` arguments, where that is known). What mends it: `instead` for the atom or literal, the
+    two texts of `around` at its sides, or that it goes (`away`), with the arguments behind it. `value` says that
+    the argument's value is at fault, `word` as it is written where it comes from, so that a variable's binding and
+    the calls are of interest. Where only its `head` is to be replaced, that is what it begins with.
+    """
+
+    word: str | None = None
+    function: str | None = None
+    argument: int = 0
+    of: int | None = None
+    instead: str | None = None
+    around: tuple[str, str] | None = None
+    away: bool = False
+    value: bool = False
+    head: str | None = None
+
+
+@frozen
 class Diagnostic:
     """One thing a user is told.
 
     `message` says what happened in the author's words; `expected` and `actual` are facts, not prose; `help`
     says in words what would mend it and `fix` is that as edits of the source, where they are known: made as they
-    stand, the fault is gone. `trail` lists macro expansions, innermost first.
+    stand, the fault is gone. `trail` lists macro expansions, innermost first. `culprit` waits for whoever has the
+    source to make a narrower span and a fix of it.
     """
 
     code: str
@@ -60,6 +83,7 @@ class Diagnostic:
     notes: tuple[Note, ...] = ()
     trail: tuple[Note, ...] = ()
     severity: Severity = "error"
+    culprit: Culprit | None = None
 
     def at(self, span: Span | None) -> Diagnostic:
         """This diagnostic with a place, unless it has one already."""
@@ -84,9 +108,10 @@ def error(
     help: str | None = None,
     fix: Iterable[Edit] = (),
     notes: Iterable[Note] = (),
+    culprit: Culprit | None = None,
 ) -> SxError:
     """The exception for one error: `raise error("E-NAME-001", ...)`."""
-    record = Diagnostic(code, message, span, expected, actual, help, tuple(fix), tuple(notes))
+    record = Diagnostic(code, message, span, expected, actual, help, tuple(fix), tuple(notes), culprit=culprit)
     return SxError(record)
 
 
@@ -102,6 +127,7 @@ class SxError(Exception):
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(f"{diagnostic.code}: {diagnostic.message}")
         self.diagnostic = diagnostic
+        self.others: tuple[Diagnostic, ...] = ()  # further faults that were found together with this one
 
 
 @frozen
@@ -113,6 +139,14 @@ class Diagnostics:
     def report(self, diagnostic: Diagnostic) -> None:
         if diagnostic not in self.records:
             self.records.append(diagnostic)
+
+    def arrange(self) -> None:
+        """Put them in the order of the text: file by file as first met, from its top; those without a place last."""
+        spans = [d.span for d in self.records if d.span is not None]
+        rank = {file: number for number, file in enumerate(dict.fromkeys(span.file for span in spans))}
+        self.records.sort(
+            key=lambda d: (rank[d.span.file], d.span.line, d.span.col) if d.span is not None else (len(rank), 0, 0)
+        )
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.records)
@@ -127,6 +161,8 @@ class Diagnostics:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate a misspelt `name` most likely meant, if one is near."""
-    found = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.7)
+    """The candidate a misspelt `name` most likely meant, if one is near: two letters swapped, or few of them wrong."""
+    known = list(candidates)
+    swapped = {name[:i] + name[i + 1] + name[i] + name[i + 2 :] for i in range(len(name) - 1)} - {name}
+    found = [c for c in known if c in swapped] or difflib.get_close_matches(name, known, n=1, cutoff=0.7)
     return found[0] if found else None

@@ -18,6 +18,7 @@ from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.entry import require_file
 from sexpgpu.experiment import Experiment, Manifest
 from sexpgpu.lang.active import activated
+from sexpgpu.lang.collection import uncollected
 from sexpgpu.lang.selection import Selection
 from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import standard_session
@@ -27,6 +28,7 @@ from sexpgpu.passes.base import Pass, Timing, graphs, parse_pass, run_pipeline
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
 from sexpgpu.trace.declarations import Declarations, Flags, declaring
+from sexpgpu.trace.mending import mend
 
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 """Where the standard modules are, as files a user can read."""
@@ -68,10 +70,12 @@ def compiling(path: Path, selection: Selection, *, pipeline: str | None = "share
 
 def new_session(diagnostics: Diagnostics) -> Session:
     """A session that knows the language and everything tensors add to it."""
-    session = standard_session(diagnostics, standard_modules=LIBRARY)
-    for library in LIBRARIES:
-        session.install(library)
-    session.load_prelude(LIBRARY / "forms.sx")
+    with uncollected():
+        session = standard_session(diagnostics, standard_modules=LIBRARY)
+        for library in LIBRARIES:
+            session.install(library)
+        session.load_prelude(LIBRARY / "forms.sx")
+    session.mender = mend
     return session
 
 
@@ -114,6 +118,8 @@ def trace_in(
                 done.traced = assemble(session, declared, context, diagnostics)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
+    finally:
+        diagnostics.arrange()
     return done
 
 
@@ -139,6 +145,7 @@ def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, li
             results = session.evaluate_file(path, selection)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
+    diagnostics.arrange()
     return session, diagnostics, results
 
 

@@ -46,6 +46,7 @@ def derive(
     """
     _, text = read_source(origin)
     session = new_session(diagnostics)
+    session.modules.overlay[str(origin)] = text  # standard input can be read only once
     declared = Declarations(origin)
     with declaring(declared):
         session.evaluate_file(origin, selection)

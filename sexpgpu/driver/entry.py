@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
-from sexpgpu.diag import error
+from sexpgpu.diag import error, nearest
+
+STANDARD_INPUT = "-"
+"""The name under which the verbs take a text from standard input."""
 
 
 def require_file(path: Path) -> None:
-    """E-IO-101 to E-IO-103: the file is missing, is a directory, or is not text."""
+    """E-IO-101 to E-IO-104: the file is missing, is no file, is not text, or may not be read."""
+    if str(path) == STANDARD_INPUT:
+        return
     if path.is_dir():
         raise error("E-IO-102", f"{path} is a directory", expected="a .sx file")
-    if not path.exists():
-        near = sorted(p.name for p in path.parent.glob("*.sx"))[:5] if path.parent.is_dir() else []
-        raise error("E-IO-101", f"there is no file {path}", help="there are " + " ".join(near) if near else None)
+    try:
+        path.stat()
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except OSError as fault:
+        raise error("E-IO-104", f"{path} cannot be read", actual=str(fault.strerror)) from None
+    if not path.is_file():
+        raise error(
+            "E-IO-102", f"{path} is no regular file", expected="a .sx file", help="`-` reads from standard input"
+        )
     try:
         path.read_text("utf-8")
     except UnicodeDecodeError as fault:
@@ -23,14 +36,30 @@ def require_file(path: Path) -> None:
         raise error("E-IO-104", f"{path} cannot be read", actual=str(fault.strerror)) from None
 
 
+def _missing(path: Path) -> Exception:
+    if path.is_symlink():
+        return error("E-IO-101", f"{path} is a link to a file that is not there", actual=f"{path.readlink()}")
+    here = sorted(p.name for p in path.parent.glob("*.sx") if p.is_file()) if path.parent.is_dir() else []
+    near = nearest(path.name, here)
+    help = f"did you mean {path.with_name(near)}?" if near is not None else f"there are {' '.join(here[:5])}"
+    return error("E-IO-101", f"there is no file {path}", help=help if here else None)
+
+
 def read_source(path: Path) -> tuple[str, str]:
     """A file's text as it is written, and as the reader takes it: its line ends made one character.
 
     Raises as `require_file`.
     """
     require_file(path)
-    written = path.read_bytes().decode("utf-8")
+    written = _standard_input() if str(path) == STANDARD_INPUT else path.read_bytes().decode("utf-8")
     return written, written.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as fault:
+        raise error("E-IO-103", "standard input is not UTF-8 text", actual=f"byte {fault.start} is no UTF-8") from None
 
 
 def require_new(path: Path) -> None:

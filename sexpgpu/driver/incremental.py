@@ -64,6 +64,10 @@ class _Stem:
         """Whether the modules still read as they were loaded."""
         return all(_text(path, overlay) == text for _, path, text in self.modules)
 
+    def unobserved(self, request: Request) -> bool:
+        """Whether the request asks for types in none of the modules: they were compiled without an observer."""
+        return not request.names or not any(path in request.overlay for _, path, _ in self.modules)
+
     def end(self) -> None:
         self.connection.close()
         os.kill(self.process, signal.SIGKILL)
@@ -124,7 +128,7 @@ class _Base:
 
     def _stem(self, request: Request) -> _Stem | None:
         stem = self._stems.get(request.path)
-        if stem is not None and not stem.fresh(request.overlay):
+        if stem is not None and not (stem.fresh(request.overlay) and stem.unobserved(request)):
             self._stems.pop(request.path).end()
             return None
         return stem
@@ -229,12 +233,13 @@ def _check(context: Context, session: Session, request: Request, held: frozenset
     session.modules.overlay = dict(request.overlay)
     types = Types()
     if request.names:
-        session.observer = types.of(str(request.path))
+        session.observer = types.of(frozenset((str(request.path), *request.overlay)))
     done = trace_in(context, session, request.path, request.selection)
     if not held <= session.modules.adopted.keys():
         yield Message(Answer(request.path, last=False), stale=True)
         return
-    modules = tuple((m.name, m.path, m.text) for m in _keepable(done))
+    observed = session.observer.files if session.observer is not None else frozenset()
+    modules = tuple((m.name, m.path, m.text) for m in _keepable(done, observed))
     answer = _answer(done, request, types)
     yield Message(answer, modules)
     if request.passes:
@@ -244,7 +249,7 @@ def _check(context: Context, session: Session, request: Request, held: frozenset
 
 def _completed(answer: Answer, done: Compilation) -> Answer:
     """The answer when the passes have run: what names and types there are has been said."""
-    answer = evolve(answer, last=True, diagnostics=tuple(done.diagnostics), names=(), library=(), places=())
+    answer = evolve(answer, last=True, diagnostics=tuple(done.diagnostics), names=(), library=(), places={})
     experiment = done.experiment
     if experiment is None:
         return answer
@@ -270,10 +275,11 @@ def _answer(done: Compilation, request: Request, types: Types) -> Answer:
     )
 
 
-def _keepable(done: Compilation) -> Iterator[Loaded]:
+def _keepable(done: Compilation, observed: frozenset[str]) -> Iterator[Loaded]:
     """The modules that a stem can hold: they would give the same again whatever file requires them.
 
-    One that declares evaluations or a run adds to the file; one that holds data may find other data next time.
+    One that declares evaluations or a run adds to the file; one that holds data may find other data next time; one
+    that is observed is compiled to tell its values.
     """
     declaring_files = {e.span.file for e in done.declared.evaluations if e.span is not None}
     run = done.declared.run
@@ -282,7 +288,8 @@ def _keepable(done: Compilation) -> Iterator[Loaded]:
     kept: set[str] = set()
     for loaded in done.session.modules.loaded:
         whole = all(r in kept or r in done.session.modules.adopted for r in loaded.requires)
-        if loaded.repeatable and whole and loaded.path not in declaring_files and not _holds_data(loaded):
+        apart = loaded.path in declaring_files or loaded.path in observed
+        if loaded.repeatable and whole and not apart and not _holds_data(loaded):
             kept.add(loaded.path)
             yield loaded
 

@@ -14,6 +14,8 @@ from sexpgpu.trace.assemble import TRAIN
 from sexpgpu.trace.graph import active_graph
 from sexpgpu.trace.tensor import TensorLike
 
+_Where = tuple[str, int, int]
+"""A file, and between which of its characters."""
 MOST_TYPES = 4
 """How many types of one form are kept: a model's form is evaluated once for each instance."""
 
@@ -42,14 +44,14 @@ class Types:
     """Collects the types of tensors by the place of the form that gave them, in the train graph."""
 
     def __init__(self) -> None:
-        self._own: dict[tuple[int, int], dict[str, None]] = {}
-        self._expanded: dict[tuple[int, int], str] = {}
+        self._own: dict[_Where, dict[str, None]] = {}
+        self._expanded: dict[_Where, str] = {}
 
-    def of(self, file: str) -> Observer:
-        """The observer that a session evaluating `file` is given."""
-        return observer(file, self._see)
+    def of(self, files: frozenset[str]) -> Observer:
+        """The observer that a session evaluating the files is given."""
+        return observer(files, self._see)
 
-    def _see(self, value: Any, start: int, end: int, own: bool) -> None:
+    def _see(self, value: Any, file: str, start: int, end: int, own: bool) -> None:
         graph = active_graph()
         if graph is None or graph.name != TRAIN:
             return
@@ -58,12 +60,15 @@ class Types:
             return
         text = ", ".join(str(v.type) if isinstance(v, TensorLike) else "an ordinary value" for v in values)
         if not own:
-            self._expanded[start, end] = text
-        elif len(kept := self._own.setdefault((start, end), {})) < MOST_TYPES:
+            self._expanded[file, start, end] = text
+        elif len(kept := self._own.setdefault((file, start, end), {})) < MOST_TYPES:
             kept[text] = None
 
-    def places(self) -> tuple[Place, ...]:
-        """The forms that gave tensors; of what a macro wrote at a form's place, the last value is the form's."""
-        found = {where: Place(*where, (text,)) for where, text in self._expanded.items()}
-        found |= {where: Place(*where, tuple(texts)) for where, texts in self._own.items()}
-        return tuple(found.values())
+    def places(self) -> dict[str, tuple[Place, ...]]:
+        """By file, the forms that gave tensors; of what a macro wrote at a form's place, the last value is its own."""
+        found: dict[_Where, tuple[str, ...]] = {where: (text,) for where, text in self._expanded.items()}
+        found |= {where: tuple(texts) for where, texts in self._own.items()}
+        by_file: dict[str, list[Place]] = {}
+        for (file, start, end), texts in found.items():
+            by_file.setdefault(file, []).append(Place(start, end, texts))
+        return {file: tuple(places) for file, places in by_file.items()}

@@ -105,8 +105,8 @@ class Saves:
         return True
 
     def _cover(self) -> None:
-        """Watch the nearest existing folder above each file, and no other."""
-        wanted = {_nearest_folder(path) for path in self._seen}
+        """Watch the nearest existing folder above each file and, of a link, above the link; and no other."""
+        wanted = {_nearest_folder(above) for path in self._seen for above in (path.absolute(), path.resolve())}
         for folder in self._folders.keys() - wanted:
             self._observer.unschedule(self._folders.pop(folder))
         for folder in wanted - self._folders.keys():
@@ -129,7 +129,7 @@ def _text(path: Path) -> str | None:
 
 
 def _nearest_folder(path: Path) -> Path:
-    folder = path.resolve().parent
+    folder = path.parent.resolve()
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
     return folder

@@ -52,7 +52,7 @@ class Name:
 
 @frozen
 class Place:
-    """A form of the checked file, as characters of its text, and what it gave in the train graph."""
+    """A form, as characters of its file's text, and what it gave in the train graph."""
 
     start: int
     end: int
@@ -63,8 +63,9 @@ class Place:
 class Answer:
     """What a check found. The first of a request comes after tracing; `last` says that the passes have run too.
 
-    `files` are the paths the answer depends on, those of missing files included; `texts` what was read. `knobs` are
-    the file's with value and source. `fault` is the traceback of a fault of ours, and then there is nothing else.
+    `files` are the paths the answer depends on, those of missing files included; `texts` what was read. `places` are
+    by file: of the checked one, and of those it requires that an editor has open. `knobs` are the file's with value
+    and source. `fault` is the traceback of a fault of ours, and then there is nothing else.
     """
 
     path: Path
@@ -77,7 +78,7 @@ class Answer:
     graphs: tuple[str, ...] | None = None
     names: tuple[Name, ...] = ()
     library: tuple[Name, ...] = ()
-    places: tuple[Place, ...] = ()
+    places: dict[str, tuple[Place, ...]] = field(factory=dict)
     knobs: dict[str, str] = field(factory=dict)
     fault: str | None = None
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 
 from attrs import define, frozen
 
 from sexpgpu.diag import Span
 from sexpgpu.driver.warm import Answer, Name, Place
-from sexpgpu.editor.definitions import Definition, definition, keywords_of
+from sexpgpu.editor.bindings import binding
+from sexpgpu.editor.definitions import Definition, Signature, definition, keywords_of, signature
 from sexpgpu.editor.text import Text, Token
+from sexpgpu.lang.modules import LIBRARY, STANDARD
 
 CALLED = ("function", "macro", "special form")
 MOST_COMPLETIONS = 400
@@ -41,15 +44,19 @@ class Checked:
         """What the name at a token means: an operator where one is called, else a variable before a function."""
         word = token.text.lower().removeprefix("#'")
         found = [name for name in (*self.answer.names, *self.library) if name.name == word]
-        called = token.head or text.text[max(0, token.start - 2) : token.start] == "#'"
+        called = _is_called(text, token)
         found.sort(key=lambda name: (name.kind in CALLED) != called)
         return found[0] if found else None
 
     def place(self, text: Text, token: Token) -> tuple[str, int] | None:
-        """The file and offset of the definition of the name at a token."""
-        word = token.text.lower()
+        """The file and offset of what binds or defines the name at a token; of a required module's, its first."""
+        if token.text.startswith('"'):
+            return self._module(text, token)
+        word = token.text.lower().removeprefix("#'")
         start, end = text.form_around(token.start)
-        inner = text.declared_in(word, start, end)
+        inner = binding(text.source, start, token.end - 1, word, _is_called(text, token))
+        if inner is None:
+            inner = text.declared_in(word, start, end)
         if inner is not None:
             return self.path, inner
         name = self.name(text, token)
@@ -58,6 +65,18 @@ class Checked:
             return (name.span.file, where.start_of(name.span)) if where is not None else None
         outer = text.defined(word)
         return (self.path, outer) if outer is not None else None
+
+    def _module(self, text: Text, token: Token) -> tuple[str, int] | None:
+        """The file that (require "...") means, where there is one."""
+        opened = text.enclosing(token.start)
+        if not opened or text.operator(opened[-1]) != "require":
+            return None
+        name = token.text.strip('"')
+        if name.startswith(STANDARD):
+            path = str(LIBRARY / f"{name.removeprefix(STANDARD)}.sx")
+        else:
+            path = os.path.normpath(os.path.join(os.path.dirname(self.path), name))
+        return (path, 0) if os.path.isfile(path) else None
 
     def told(self, name: Name) -> Definition:
         """The lambda list and documentation of a name, wherever it is defined."""
@@ -74,11 +93,10 @@ class Checked:
 
     # Hover.
 
-    def hover(self, text: Text, offset: int) -> list[str]:
-        """What is known at an offset, as paragraphs of Markdown."""
+    def hover(self, text: Text, offset: int, types: tuple[str, ...]) -> list[str]:
+        """What is known at an offset, as paragraphs of Markdown; `types` are those of the form there."""
         token = text.token(offset)
         found = []
-        types = self._types(text, offset, token)
         if types:
             found.append("\n".join(["```text", *types, "```"]))
         if token is None:
@@ -96,11 +114,15 @@ class Checked:
             found += [f"```lisp\n{said.shape}\n```", said.doc]
         return [paragraph for paragraph in found if paragraph]
 
-    def _types(self, text: Text, offset: int, token: Token | None) -> tuple[str, ...]:
-        """The types of the form at an offset: a variable, a list at its operator or at one of its parentheses."""
-        if text.text != self.text.text:
+    def types(self, path: str, text: Text, offset: int) -> tuple[str, ...]:
+        """The types, as this check traced them, of the form at an offset of any file that it read.
+
+        That is a variable, or a list at its operator or at one of its parentheses.
+        """
+        if self.answer.texts.get(path) != text.text:
             return ()
-        places = self.answer.places
+        token = text.token(offset)
+        places = self.answer.places.get(path, ())
         if token is not None and (own := _at(places, start=token.start, end=token.end)):
             return own.types
         if token is not None and token.head and (around := _at(places, start=token.start - 1)):
@@ -109,6 +131,22 @@ class Checked:
             edge = _at(places, start=offset) or _at(places, end=offset) or _at(places, end=offset + 1)
             return edge.types if edge else ()
         return ()
+
+    # Calls.
+
+    def signature(self, text: Text, offset: int) -> Signature | None:
+        """The call around an offset: its lambda list, and which of the parameters the offset is at."""
+        opened = text.enclosing(offset)
+        word = text.operator(opened[-1]) if opened else ""
+        name = next((n for n in (*self.answer.names, *self.library) if n.name == word and n.kind in CALLED), None)
+        if name is None:
+            return None
+        said = self.told(name)
+        if name.kind != "function" and name.span is None:
+            return Signature(said.shape, said.doc)
+        if not said.parameters:
+            return None
+        return signature(word, said, text.arguments(opened[-1], offset))
 
     # Completion.
 
@@ -150,6 +188,12 @@ class Checked:
             return Completion(name.name, name.kind)
         said = self.told(name)
         return Completion(name.name, name.kind, said.parameters or said.shape, said.doc)
+
+
+def _is_called(text: Text, token: Token) -> bool:
+    """Whether a token names a function: an operator, or the name behind `#'`."""
+    quoted = token.text.startswith("#'") or text.text[max(0, token.start - 2) : token.start] == "#'"
+    return token.head or quoted
 
 
 def _at(places: Iterable[Place], start: int | None = None, end: int | None = None) -> Place | None:

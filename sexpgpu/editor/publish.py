@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from lsprotocol import types as lsp
 from pygls import uris
 
-from sexpgpu.diag import Diagnostic, Note
+from sexpgpu.diag import Diagnostic, Edit, Note
 from sexpgpu.driver.warm import Answer
 from sexpgpu.editor.text import Text
 
@@ -24,6 +25,10 @@ class Published:
         self._send = send
         self._by_entry: dict[str, dict[str, list[lsp.Diagnostic]]] = {}
         self._sent: dict[str, list[lsp.Diagnostic]] = {}
+
+    def fixes(self, path: str) -> list[lsp.Diagnostic]:
+        """The diagnostics of a file that say how it is mended: `data` has the edits, as the protocol's by document."""
+        return [diagnostic for diagnostic in self._sent.get(path, ()) if diagnostic.data]
 
     def replace(self, entry: str, found: dict[str, list[lsp.Diagnostic]], *, first: bool = True) -> None:
         """Take the diagnostics that checking `entry` gave, and send those of the files where they differ.
@@ -77,8 +82,25 @@ def _diagnostic(diagnostic: Diagnostic, text: Text | None, read: Read) -> lsp.Di
         severity=lsp.DiagnosticSeverity.Error if diagnostic.severity == "error" else lsp.DiagnosticSeverity.Warning,
         code=diagnostic.code,
         source="sexpgpu",
+        data=_edits(diagnostic.fix, read),
         related_information=[told for note in notes if (told := _related(note, read)) is not None] or None,
     )
+
+
+def _edits(fix: tuple[Edit, ...], read: Read) -> dict[str, list[dict[str, Any]]] | None:
+    """The edits of a fix by document, None where there is none or one of its files cannot be read."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for edit in fix:
+        text = read(edit.span.file)
+        if text is None:
+            return None
+        where = text.range_of(edit.span)
+        ends = {name: {"line": at.line, "character": at.character} for name, at in
+                (("start", where.start), ("end", where.end))}  # fmt: skip
+        found.setdefault(uris.from_fs_path(edit.span.file) or edit.span.file, []).append(
+            {"range": ends, "newText": edit.text}
+        )
+    return found or None
 
 
 def _related(note: Note, read: Read) -> lsp.DiagnosticRelatedInformation | None:

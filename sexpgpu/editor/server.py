@@ -1,4 +1,4 @@
-"""The language server: the protocol's requests, answered from the last check of each open file.
+"""The state of the language server: the open files, each with its last check.
 
 Checks run in the warm process, one at a time; a file is checked when nothing was typed into it for a moment. What is
 open in the editor counts as its text there, saved or not.
@@ -10,28 +10,24 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
 from lsprotocol import types as lsp
 from pygls import uris
 from pygls.lsp.server import LanguageServer
 
 from sexpgpu import __version__
-from sexpgpu.diag import Diagnostics
+from sexpgpu.diag import Diagnostic
 from sexpgpu.driver.warm import Answer, Checker, Name, Request
 from sexpgpu.editor.checked import Checked
 from sexpgpu.editor.publish import Published, published
+from sexpgpu.editor.settings import UNFIT, WrongSetting, selection_of
 from sexpgpu.editor.text import Text
+from sexpgpu.lang.selection import Selection
 
 PAUSE = 0.03
 """Seconds without a change after which a file is checked."""
 PATIENCE = 2.0
 """Seconds that a request waits for a check that is under way."""
-KINDS = {
-    "function": lsp.CompletionItemKind.Function,
-    "macro": lsp.CompletionItemKind.Keyword,
-    "special form": lsp.CompletionItemKind.Keyword,
-    "keyword": lsp.CompletionItemKind.Property,
-    "knob": lsp.CompletionItemKind.Constant,
-}
 
 
 class Server(LanguageServer):
@@ -41,12 +37,13 @@ class Server(LanguageServer):
         super().__init__("sexpgpu", __version__)
         self.checker = Checker()
         self.checked: dict[str, Checked] = {}
+        self.selection = Selection()
         self._answers: dict[str, Answer] = {}
         self._library: tuple[Name, ...] = ()
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._versions: dict[str, int] = {}
         self._turn = asyncio.Lock()
-        self._published = Published(self._send)
+        self.published = Published(self._send)
 
     # Texts.
 
@@ -70,6 +67,20 @@ class Server(LanguageServer):
 
     def _overlay(self) -> dict[str, str]:
         return {self.path(d.uri): d.source for d in self.workspace.text_documents.values()}
+
+    # Settings.
+
+    def configure(self, settings: Any) -> None:
+        """Check under these settings from now on; wrong ones are shown to the user and change nothing."""
+        try:
+            chosen = selection_of(settings)
+        except WrongSetting as wrong:
+            self.window_show_message(lsp.ShowMessageParams(lsp.MessageType.Warning, str(wrong)))
+            return
+        if chosen != self.selection:
+            self.selection = chosen
+            for document in self.workspace.text_documents.values():
+                self._start(self.path(document.uri), passes=True)
 
     # Checking.
 
@@ -101,14 +112,33 @@ class Server(LanguageServer):
             text = self.text_at(path)
             if text is None or self._versions.get(path) != version:
                 return
-            request = Request(Path(path), overlay=self._overlay(), passes=passes, names=True, library=not self._library)
-            answers = self.checker.answers(request)
-            loop = asyncio.get_running_loop()
-            first = True
-            while (answer := await loop.run_in_executor(None, next, answers, None)) is not None:
-                if self._versions.get(path) == version:
-                    self._take(path, text, answer, first)
-                first = False
+            request = Request(
+                Path(path), self.selection, self._overlay(), passes=passes, names=True, library=not self._library
+            )
+            unfit = await self._answer(path, version, text, request)
+            if unfit:  # the settings are meant for another file
+                plain = evolve(request, selection=Selection())
+                await self._answer(path, version, text, plain, aside=unfit)
+
+    async def _answer(
+        self, path: str, version: int, text: Text, request: Request, aside: tuple[Diagnostic, ...] = ()
+    ) -> tuple[Diagnostic, ...]:
+        """Check and publish; nothing is published, and the errors returned, where the selection does not fit the file.
+
+        Those of such an attempt before this one are published `aside`, as warnings.
+        """
+        answers = self.checker.answers(request)
+        loop = asyncio.get_running_loop()
+        first = True
+        unfit: tuple[Diagnostic, ...] = ()
+        while (answer := await loop.run_in_executor(None, next, answers, None)) is not None:
+            if request.selection != Selection() and first:
+                unfit = tuple(d for d in answer.diagnostics if d.code in UNFIT and d.span is None)
+            if not unfit and self._versions.get(path) == version:
+                answer = evolve(answer, diagnostics=(*aside, *answer.diagnostics))
+                self._take(path, text, answer, first)
+            first = False
+        return tuple(evolve(d, severity="warning") for d in unfit)
 
     def _take(self, path: str, text: Text, answer: Answer, first: bool) -> None:
         if answer.fault is not None:
@@ -119,7 +149,7 @@ class Server(LanguageServer):
             self._answers[path] = answer
             self.checked[path] = Checked(path, text, answer, self._library, self.text_at)
         found = published(answer, text.text, lambda p: text if p == path else self.text_at(p))
-        self._published.replace(path, found, first=first)
+        self.published.replace(path, found, first=first)
 
     async def settled(self, uri: str) -> Checked | None:
         """The last check of a document, after the one under way."""
@@ -128,6 +158,12 @@ class Server(LanguageServer):
             await asyncio.wait([waiting], timeout=PATIENCE)
         return self.checked.get(self.path(uri))
 
+    def types(self, path: str, text: Text, offset: int) -> tuple[str, ...]:
+        """The types of the form at an offset, as the file itself or one that requires it was traced."""
+        own = self.checked.get(path)
+        every = ([own] if own is not None else []) + [c for c in self.checked.values() if c is not own]
+        return next((types for checked in every if (types := checked.types(path, text, offset))), ())
+
     def closed(self, uri: str) -> None:
         """Forget a document; its diagnostics go with it."""
         path = self.path(uri)
@@ -135,119 +171,9 @@ class Server(LanguageServer):
         self._waiting.pop(path, None)
         self.checked.pop(path, None)
         self._answers.pop(path, None)
-        self._published.replace(path, {})
+        self.published.replace(path, {})
 
     def _send(self, path: str, diagnostics: list[lsp.Diagnostic]) -> None:
         uri = next((d.uri for d in self.workspace.text_documents.values() if self.path(d.uri) == path), None)
         uri = uri or uris.from_fs_path(path) or path
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, diagnostics))
-
-
-def make_server() -> Server:
-    """The server with its features."""
-    server = Server()
-
-    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
-    async def did_open(params: lsp.DidOpenTextDocumentParams) -> None:
-        server.changed(params.text_document.uri, passes=True)
-
-    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
-    async def did_change(params: lsp.DidChangeTextDocumentParams) -> None:
-        server.changed(params.text_document.uri)
-
-    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
-    async def did_save(params: lsp.DidSaveTextDocumentParams) -> None:
-        server.changed(params.text_document.uri, passes=True)
-
-    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
-    async def did_close(params: lsp.DidCloseTextDocumentParams) -> None:
-        server.closed(params.text_document.uri)
-
-    @server.feature(lsp.INITIALIZED)
-    async def initialized(params: lsp.InitializedParams) -> None:
-        workspace = server.client_capabilities.workspace
-        able = workspace.did_change_watched_files if workspace is not None else None
-        if able is not None and able.dynamic_registration:
-            watched = lsp.DidChangeWatchedFilesRegistrationOptions([lsp.FileSystemWatcher("**/*.sx")])
-            asked = lsp.Registration("sx-files", lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, watched)
-            await server.client_register_capability_async(lsp.RegistrationParams([asked]))
-
-    @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    async def did_change_watched_files(params: lsp.DidChangeWatchedFilesParams) -> None:
-        for event in params.changes:
-            server.changed_on_disk(event.uri)
-
-    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
-    async def hover(params: lsp.HoverParams) -> lsp.Hover | None:
-        checked = await server.settled(params.text_document.uri)
-        if checked is None:
-            return None
-        text = server.text(params.text_document.uri)
-        found = checked.hover(text, text.offset(params.position))
-        return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n".join(found))) if found else None
-
-    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
-    async def definition(params: lsp.DefinitionParams) -> lsp.Location | None:
-        checked = await server.settled(params.text_document.uri)
-        text = server.text(params.text_document.uri)
-        token = text.token(text.offset(params.position))
-        if checked is None or token is None:
-            return None
-        found = checked.place(text, token)
-        return _location(server, params.text_document.uri, found) if found is not None else None
-
-    @server.feature(
-        lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=["(", ":"], resolve_provider=False)
-    )
-    async def completion(params: lsp.CompletionParams) -> lsp.CompletionList:
-        checked = server.checked.get(server.path(params.text_document.uri))
-        if checked is None:
-            return lsp.CompletionList(is_incomplete=True, items=[])
-        text = server.text(params.text_document.uri)
-        offset = text.offset(params.position)
-        start, found = checked.complete(text, offset)
-        where = text.range(start, offset)
-        items = [
-            lsp.CompletionItem(
-                item.label,
-                kind=KINDS.get(item.kind, lsp.CompletionItemKind.Variable),
-                detail=item.detail or None,
-                documentation=item.doc or None,
-                text_edit=lsp.TextEdit(where, item.label),
-            )
-            for item in found
-        ]
-        return lsp.CompletionList(is_incomplete=True, items=items)
-
-    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
-    async def formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
-        from sexpgpu.lang.layout import checked_layout
-        from sexpgpu.lang.limits import run_deep
-
-        text = server.text(params.text_document.uri)
-        name = server.path(params.text_document.uri)
-        loop: Any = asyncio.get_running_loop()
-        formatted = await loop.run_in_executor(None, run_deep, lambda: checked_layout(name, text.text, Diagnostics()))
-        if formatted is None or formatted == text.text:
-            return None
-        return [lsp.TextEdit(text.range(0, len(text.text)), formatted)]
-
-    return server
-
-
-def _location(server: Server, uri: str, found: tuple[str, int]) -> lsp.Location | None:
-    path, offset = found
-    text = server.text_at(path)
-    if text is None:
-        return None
-    target = uri if path == server.path(uri) else uris.from_fs_path(path) or path
-    return lsp.Location(target, text.range(offset, offset))
-
-
-def serve() -> None:
-    """Serve standard input and output until the client leaves."""
-    server = make_server()
-    try:
-        server.start_io()
-    finally:
-        server.checker.close()

@@ -103,6 +103,27 @@ class Text:
         match = LEXEME.match(self.text, opened + 1)
         return match[0].lower() if match is not None and match.lastgroup == "token" else ""
 
+    def arguments(self, opened: int, offset: int) -> list[str]:
+        """The operands of the list that opens at one offset and is the innermost around another, up to there.
+
+        The last is the one in hand, "" where it has not begun.
+        """
+        found: list[str] = []
+        depth = 0
+        begun = end = opened + 1
+        for kind, start, stop in self._lexemes():
+            if start <= opened or start >= offset:
+                continue
+            if depth == 0 and kind in ("token", "string", "open"):
+                begun = start
+            depth += (kind == "open") - (kind == "close")
+            if depth == 0 and kind in ("token", "string", "close"):
+                found.append(self.text[begun:stop])
+                end = stop
+        if end < offset:
+            found.append("")
+        return found[1:]
+
     def list_at(self, opened: int) -> int:
         """Where the list that opens at an offset ends; the end of the text when it is not closed."""
         depth = 0

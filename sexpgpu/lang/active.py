@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sexpgpu.diag import error
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.conditions import TypeFault
 from sexpgpu.lang.foreign import Foreign
-from sexpgpu.lang.forms import Symbol
+from sexpgpu.lang.forms import Symbol, symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,8 @@ def as_function(designator: Any) -> Callable[..., Any]:
         return designator  # type: ignore[no-any-return]
     if isinstance(designator, Foreign):
         return designator.lisp_call
-    raise error("E-TYPE-002", f"{show(designator)} is not a function")
+    wrong = error("E-TYPE-002", f"{show(designator)} is not a function")
+    raise TypeFault(wrong.diagnostic, designator, symbol("function"))
 
 
 def function_name(function: Callable[..., Any]) -> str:

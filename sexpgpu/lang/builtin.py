@@ -27,10 +27,12 @@ from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.summaries import SUMMARIES
 
+ELSEWHERE = {"dim": "axis", "dims": "axis", "axes": "axis", "keepdim": "keepdims"}
+"""Keywords that array libraries have for those here."""
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 Expander = Callable[..., Any]
@@ -92,15 +94,18 @@ class MacroBuiltin:
 
 @frozen
 class Library:
-    """A named table of builtins, and of macros written in Python.
+    """A named table of builtins, of macros written in Python, and of global variables.
 
-    `names` gives builtins that only generated code calls the uninterned symbols they are called by.
+    `constants` and `specials` give names their values. `names` gives builtins that only generated code calls the
+    uninterned symbols they are called by.
     """
 
     name: str
     table: dict[str, Builtin] = field(factory=dict)
     macros: dict[str, MacroBuiltin] = field(factory=dict)
     names: dict[str, Symbol] = field(factory=dict)
+    constants: dict[str, Any] = field(factory=dict)
+    specials: dict[str, Any] = field(factory=dict)
 
     def builtin(self, name: str, lambda_list: str = "()", *, many: bool = False) -> Callable[[F], F]:
         """Put the decorated function into the table as `name`; the decorator gives it back unchanged."""
@@ -124,6 +129,11 @@ class Library:
             return expand
 
         return enter
+
+    def variables(self) -> Iterator[tuple[str, str, Any]]:
+        """The kind, the name and the value of each global variable."""
+        yield from (("constant", name, value) for name, value in self.constants.items())
+        yield from (("special", name, value) for name, value in self.specials.items())
 
     def __iter__(self) -> Iterator[Builtin]:
         return iter(self.table.values())
@@ -168,7 +178,18 @@ def written(name: str) -> str:
 
 def wrong_count(name: str, parameters: Parameters, got: int) -> SxError:
     """The error of a call with too few or too many arguments."""
-    return error("E-ARG-001", f"`{written(name)}` {parameters.takes()}, got {got}")
+    return error(
+        "E-ARG-001", f"`{written(name)}` {parameters.takes()}, got {got}", **count_mended(name, parameters, got)
+    )
+
+
+def count_mended(name: str, parameters: Parameters, got: int) -> dict[str, Any]:
+    """The help and the culprit of a wrong count: which arguments are too many, or which are missing."""
+    most = parameters.most
+    if most is not None and got > most:
+        extra = "argument" if got - most == 1 else f"{got - most} arguments"
+        return {"help": f"leave out the last {extra}", "culprit": Culprit(function=name, argument=most + 1, away=True)}
+    return {"help": f"give it {' and '.join(f'`{n}`' for n in parameters.required[got:])} too"}
 
 
 def keyword_arguments(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> dict[str, Any]:
@@ -176,18 +197,23 @@ def keyword_arguments(name: str, parameters: Parameters, pairs: tuple[Any, ...])
     keys = parameters.keys or ()
     found: dict[str, Any] = {}
     unknown = None
-    allowed = parameters.other_keys
+    misplaced = False  # a symbol that is no keyword, which only `:allow-other-keys t` lets pass
+    allowed: bool | None = True if parameters.other_keys else None
     if len(pairs) % 2:
         raise odd_keywords(name, parameters, pairs)
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-        if not isinstance(key, Symbol) or not key.keyword:
+        if not isinstance(key, Symbol):
             raise odd_keywords(name, parameters, pairs)
-        if key.name in keys:
+        if not key.keyword:
+            misplaced = True
+        elif key.name in keys:
             found.setdefault(python_name(key.name), value)
         elif key.name == "allow-other-keys":
-            allowed = allowed or getattr(value, "name", "") != "nil"
+            allowed = getattr(value, "name", "") != "nil" if allowed is None else allowed
         elif unknown is None:
             unknown = key.name
+    if misplaced and not allowed:
+        raise odd_keywords(name, parameters, pairs)
     if unknown is not None and not allowed:
         raise unknown_keyword(name, unknown, keys)
     return found
@@ -195,25 +221,37 @@ def keyword_arguments(name: str, parameters: Parameters, pairs: tuple[Any, ...])
 
 def unknown_keyword(name: str, key: str, keys: tuple[str, ...]) -> SxError:
     """The error of a keyword that the function does not have."""
-    near = nearest(key, keys)
+    elsewhere = ELSEWHERE.get(key)
+    near = elsewhere if elsewhere in keys else nearest(key, keys)
     has = "it has " + " ".join(f":{k}" for k in keys) if keys else "it has no keywords"
     help = f"did you mean :{near}?" if near else None
-    return error("E-ARG-002", f"`{written(name)}` has no keyword :{key}; {has}", help=help)
+    culprit = Culprit(word=f":{key}", instead=f":{near}" if near else None)
+    return error("E-ARG-002", f"`{written(name)}` has no keyword :{key}; {has}", help=help, culprit=culprit)
 
 
 def odd_keywords(name: str, parameters: Parameters, pairs: tuple[Any, ...]) -> SxError:
     """The error of keyword arguments that do not come in pairs."""
-    for key in pairs[::2]:
+    for at, key in enumerate(pairs[::2]):
         if not isinstance(key, Symbol) or not key.keyword:
+            free = [k for k in parameters.keys or () if not any(getattr(p, "name", None) == k for p in pairs[::2])]
+            meant = f":{free[0]} " if free and len(pairs) == 2 * at + 1 else None
             return error(
                 "E-ARG-003",
                 f"`{written(name)}`: {show(key)} stands where a keyword is expected",
                 expected=f"`{written(name)}` {parameters.takes()}",
+                help=f"name what it is: {meant}..." if meant else None,
+                culprit=Culprit(
+                    function=name,
+                    argument=parameters.positional + 2 * at + 1,
+                    around=(meant, "") if meant else None,
+                ),
             )
     return error(
         "E-ARG-003",
         f"`{written(name)}`: keyword {show(pairs[-1])} has no value",
         expected=f"keywords in pairs after the first {parameters.positional} arguments, {parameters.text}",
+        help="write its value behind it, or leave it out",
+        culprit=Culprit(function=name, argument=parameters.positional + len(pairs), away=True),
     )
 
 

@@ -7,7 +7,7 @@ import builtins
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from sexpgpu.diag import SxError
+from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.lang import runtime
 from sexpgpu.lang.active import active_observer
 from sexpgpu.lang.analyze import specials  # noqa: F401  fills the table of special forms
@@ -15,6 +15,7 @@ from sexpgpu.lang.analyze.core import Analyzer
 from sexpgpu.lang.analyze.grammar import Items
 from sexpgpu.lang.analyze.lambdas import analyze_lambda
 from sexpgpu.lang.analyze.macros import macro_function
+from sexpgpu.lang.analyze.mentions import note_mentions
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.emit import binding, code, control, expressions, inline  # noqa: F401  fill the emitter's tables
 from sexpgpu.lang.emit.core import Emitter
@@ -93,15 +94,18 @@ class Deferred:
         self.place = place
         self._parts = parts
         self._made: FunctionIR | None = None
-        self._failure: SxError | None = None
+        self._failure: Diagnostic | None = None
         self._compiled = False
         self.function = FunctionType(_STUB_CODE, module.namespace, f"{key.name}#0")
         self.function.__kwdefaults__ = {"deferred": self}
 
     def analyze(self) -> FunctionIR:
-        """The analysed function; an error in it is raised each time, as one and the same failure."""
+        """The analysed function. The faults in it are reported now, whoever asks; code that reaches one fails.
+
+        A lambda list that is refused fails each call.
+        """
         if self._failure is not None:
-            raise Poisoned(self._failure.diagnostic)
+            raise Poisoned(self._failure)
         if self._made is None:
             analyzer = Analyzer(self.session, self.module, waits=True)
             try:
@@ -111,8 +115,13 @@ class Deferred:
                     head, rest = self._parts[1], self._parts[2:]
                     made = analyze_lambda(analyzer, self.key.name, head, rest, bare_scope(), self.place, self.block)
             except SxError as fault:
-                self._failure = fault
-                raise
+                self._failure = fault.diagnostic
+                note_mentions(self.session, self.module, [form for form, _ in self._parts], None)
+                if not isinstance(fault, Poisoned):
+                    self.session.diagnostics.report(fault.diagnostic)
+                raise Poisoned(fault.diagnostic) from None
+            for found in analyzer.faults:
+                self.session.diagnostics.report(found.diagnostic)
             self._made = made
         return self._made
 

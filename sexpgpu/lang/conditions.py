@@ -10,45 +10,60 @@ from sexpgpu.lang.forms import NIL, Symbol, symbol
 
 _BUILT_IN = """
 condition ()
-warning (condition) simple-warning (warning) style-warning (warning)
-serious-condition (condition) error (serious-condition) simple-condition (condition)
-simple-error (error) type-error (error) simple-type-error (type-error) program-error (error)
+warning (condition) style-warning (warning) serious-condition (condition) error (serious-condition)
+simple-condition (condition) simple-warning (simple-condition warning) simple-error (simple-condition error)
+type-error (error) simple-type-error (simple-condition type-error) program-error (error)
 control-error (error) cell-error (error) unbound-variable (cell-error) undefined-function (cell-error)
 arithmetic-error (error) division-by-zero (arithmetic-error) floating-point-overflow (arithmetic-error)
-parse-error (error) reader-error (parse-error) stream-error (error) end-of-file (stream-error)
-storage-condition (serious-condition) package-error (error) index-error (type-error)
+floating-point-underflow (arithmetic-error) floating-point-inexact (arithmetic-error)
+floating-point-invalid-operation (arithmetic-error) unbound-slot (cell-error) file-error (error)
+parse-error (error) stream-error (error) reader-error (parse-error stream-error) end-of-file (stream-error)
+storage-condition (serious-condition) package-error (error) print-not-readable (error) index-error (type-error)
 """
 
 
 class ConditionType:
-    """A class of conditions: its name, parents, slots (name, keyword, default thunk) and report function."""
+    """A class of conditions: its name, parents, slots (name, keywords, default thunk) and report function.
 
-    __slots__ = ("name", "parents", "report", "slots")
+    `initial_arguments` gives keywords that `make-condition` is not given the values of thunks.
+    """
+
+    __slots__ = ("initial_arguments", "name", "parents", "report", "slots")
 
     def __init__(
         self,
         name: str,
         parents: tuple[ConditionType, ...] = (),
-        slots: tuple[tuple[str, str, Any], ...] = (),
+        slots: tuple[tuple[str, tuple[str, ...], Any], ...] = (),
         report: Any = None,
+        initial_arguments: dict[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.parents = parents
         self.slots = slots
         self.report = report
+        self.initial_arguments = initial_arguments or {}
 
     def is_a(self, name: str) -> bool:
         """Whether this is the type called `name` or one of its descendants."""
         return self.name == name or any(parent.is_a(name) for parent in self.parents)
 
-    def all_slots(self) -> dict[str, tuple[str, Any]]:
-        """Slot name to (initialisation keyword, default thunk), inherited ones too."""
-        found: dict[str, tuple[str, Any]] = {}
+    def all_slots(self) -> dict[str, tuple[tuple[str, ...], Any]]:
+        """Slot name to (initialisation keywords, default thunk), inherited ones too."""
+        found: dict[str, tuple[tuple[str, ...], Any]] = {}
         for parent in reversed(self.parents):
             found |= parent.all_slots()
-        for name, key, default in self.slots:
-            found[name] = (key, default)
+        for name, keys, default in self.slots:
+            inherited, old = found.get(name, ((), None))
+            found[name] = ((*keys, *inherited), old if default is None else default)
         return found
+
+    def all_initial_arguments(self) -> dict[str, Any]:
+        """Keyword to the thunk of its value, inherited ones too."""
+        found: dict[str, Any] = {}
+        for parent in reversed(self.parents):
+            found |= parent.all_initial_arguments()
+        return found | self.initial_arguments
 
     def reporter(self) -> Any:
         """The nearest report function or text, None when no ancestor has one."""
@@ -59,18 +74,8 @@ class ConditionType:
 
 def _built_in_types() -> dict[str, ConditionType]:
     types: dict[str, ConditionType] = {}
-    words = _BUILT_IN.replace("(", " ").replace(")", " ").split()
-    names = {"condition"}
-    at = 0
-    # The text alternates a name and its parent; only the root has none.
-    while at < len(words):
-        name = words[at]
-        at += 1
-        parents: tuple[ConditionType, ...] = ()
-        if name not in names:
-            parents = (types[words[at]],)
-            at += 1
-        types[name] = ConditionType(name, parents)
+    for name, parents in re.findall(r"([\w-]+) \(([^)]*)\)", _BUILT_IN):
+        types[name] = ConditionType(name, tuple(types[parent] for parent in parents.split()))
     return types
 
 
@@ -100,9 +105,9 @@ class Signalled(SxError):
 
 
 class TypeFault(SxError):
-    """An argument of the wrong type: the value, and a name of the type it should have."""
+    """An argument of the wrong type: the value, and the type it should have."""
 
-    def __init__(self, diagnostic: Diagnostic, datum: Any, expected_type: Symbol) -> None:
+    def __init__(self, diagnostic: Diagnostic, datum: Any, expected_type: Any) -> None:
         super().__init__(diagnostic)
         self.datum = datum
         self.expected_type = expected_type
@@ -120,6 +125,7 @@ _QUOTED = re.compile(r"`([^`]+)`")
 _TYPE_OF_CODE = {
     "E-NAME-001": "unbound-variable",
     "E-NAME-002": "undefined-function",
+    "E-MACRO-004": "control-error",
     "E-TYPE-002": "type-error",
     "E-VALUE-001": "division-by-zero",
     "E-VALUE-002": "floating-point-overflow",
@@ -145,6 +151,7 @@ def condition_of(fault: SxError) -> Condition:
     name = _TYPE_OF_CODE.get(code) or _TYPE_OF_FAMILY.get(family, "error")
     slots: dict[str, Any] = {}
     if isinstance(fault, TypeFault):
+        name = "type-error"
         slots = {"datum": fault.datum, "expected-type": fault.expected_type}
     if family == "E-NAME" and (quoted := _QUOTED.search(fault.diagnostic.message)) is not None:
         slots["name"] = symbol(quoted[1])
@@ -158,11 +165,18 @@ def slot(condition: Condition, name: str, default: Any = NIL) -> Any:
 
 def initialised(type_: ConditionType, arguments: tuple[Any, ...]) -> Condition:
     """A condition of `type_` from `:key value ...`; slots without a value take their defaults."""
-    given = {k.name: v for k, v in zip(arguments[::2], arguments[1::2], strict=False) if isinstance(k, Symbol)}
+    given: dict[str, Any] = {}
+    for key, value in zip(arguments[::2], arguments[1::2], strict=False):
+        if isinstance(key, Symbol):
+            given.setdefault(key.name, value)
+    for name, value_of in type_.all_initial_arguments().items():
+        if name not in given:
+            given[name] = value_of()
     slots: dict[str, Any] = {}
-    for name, (key, default) in type_.all_slots().items():
-        if key in given:
-            slots[name] = given[key]
+    for name, (keys, default) in type_.all_slots().items():
+        named = next((key for key in given if key in keys), None)
+        if named is not None:
+            slots[name] = given[named]
         elif default is not None:
             slots[name] = default()
     for key in ("format-control", "format-arguments", "datum", "expected-type", "name", "operation", "operands"):

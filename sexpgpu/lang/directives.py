@@ -5,14 +5,19 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from attrs import evolve
+
 from sexpgpu.lang import numerals
 from sexpgpu.lang.active import active
-from sexpgpu.lang.format import MOST_REPEATS, Directive, Run, UpAndOut, directive, parse
+from sexpgpu.lang.atoms import digits_in_base
+from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.format import MOST_REPEATS, Directive, Run, UpAndOut, directive, format_onto, parse
 from sexpgpu.lang.forms import NIL, Char
 from sexpgpu.lang.library.equality import eql
 from sexpgpu.lang.library.strings import capitalized
-from sexpgpu.lang.printer import brief, digits_in_base, in_base, print_form, print_text
+from sexpgpu.lang.printer import brief, in_style, printed
 from sexpgpu.lang.streams import TextOutput
+from sexpgpu.lang.style import current_style
 
 
 def _parameter(values: list[Any], index: int, default: Any = None) -> Any:
@@ -34,14 +39,14 @@ def _padded(run: Run, text: str, at: bool, values: list[Any]) -> str:
 @directive("a")
 def aesthetic(run: Run, here: Directive, values: list[Any]) -> None:
     value = run.take()
-    text = "()" if here.colon and value is NIL else print_text(value)
+    text = "()" if here.colon and value is NIL else printed(value, False)
     run.out.write(_padded(run, text, here.at, values))
 
 
 @directive("s")
 def standard(run: Run, here: Directive, values: list[Any]) -> None:
     value = run.take()
-    text = "()" if here.colon and value is NIL else print_form(value)
+    text = "()" if here.colon and value is NIL else printed(value, True)
     run.out.write(_padded(run, text, here.at, values))
 
 
@@ -56,7 +61,7 @@ def _integer(run: Run, here: Directive, value: Any, base: int, values: list[Any]
             text = comma.join([text[:head], *groups] if head else groups)
         text = ("-" if value < 0 else "+" if here.at else "") + text
     else:
-        text = in_base(value, base, escape=False)
+        text = in_style(value, False, evolve(current_style(), base=base, radix=False))
     run.out.write(text.rjust(run.integer(_parameter(values, 0), 0), run.character(_parameter(values, 1), " ")))
 
 
@@ -90,7 +95,7 @@ def radix(run: Run, here: Directive, values: list[Any]) -> None:
         _integer(run, here, value, base, values[1:])
         return
     if type(value) is not int:
-        run.out.write(print_text(value))
+        run.out.write(printed(value, False))
         return
     if here.at:
         text = numerals.roman(value, here.colon)
@@ -105,9 +110,9 @@ def character(run: Run, here: Directive, values: list[Any]) -> None:
     if not isinstance(value, Char):
         raise run.fault(f"~c needs a character, got {brief(value)}")
     if here.at:
-        run.out.write(print_form(value))
+        run.out.write(printed(value, True))
     elif here.colon:
-        run.out.write("Space" if value.code == 32 else print_form(value)[2:])
+        run.out.write("Space" if value.code == 32 else printed(value, True)[2:])
     else:
         run.out.write(chr(value.code))
 
@@ -122,7 +127,7 @@ def _float_argument(run: Run, values: list[Any]) -> float | None:
             raise run.fault(f"{brief(value)} is too large for a float") from None
         if number - number == 0.0:
             return number
-    run.out.write(print_text(value).rjust(run.integer(_parameter(values, 0), 0)))
+    run.out.write(printed(value, False).rjust(run.integer(_parameter(values, 0), 0)))
     return None
 
 
@@ -244,7 +249,8 @@ def plural(run: Run, here: Directive, values: list[Any]) -> None:
 def indirect(run: Run, here: Directive, values: list[Any]) -> None:
     control = run.take()
     if type(control) is not str:
-        raise run.fault(f"~? needs a control string, got {brief(control)}")
+        _call_formatter(run, here, control)
+        return
     if not here.at:
         Run.inner(Run(run.out, control, ()), parse(control), run.list_argument(run.take()))
         return
@@ -256,6 +262,17 @@ def indirect(run: Run, here: Directive, values: list[Any]) -> None:
         return
     finally:
         run.next = rest.next
+
+
+def _call_formatter(run: Run, here: Directive, control: Any) -> None:
+    """`~?` of a function that `formatter` made."""
+    if not callable(control) or isinstance(control, Foreign):
+        raise run.fault(f"~? needs a control string, got {brief(control)}")
+    if not here.at:
+        format_onto(run.out, control, run.list_argument(run.take()))
+        return
+    left = format_onto(run.out, control, run.args[run.next :])
+    run.next = len(run.args) - len(left)
 
 
 @directive("(")
@@ -309,11 +326,15 @@ def iterate(run: Run, here: Directive, values: list[Any]) -> None:
     most = run.integer(_parameter(values, 0), MOST_REPEATS)
     body = here.clauses[0]
     control = run.control
+    made = None
     if not body:
         text = run.take()
-        if type(text) is not str:
+        if type(text) is str:
+            control, body = text, parse(text)
+        elif callable(text) and not isinstance(text, Foreign):
+            made = text
+        else:
             raise run.fault(f"an empty ~{{~}} needs a control string, got {brief(text)}")
-        control, body = text, parse(text)
     if here.at:
         items, start = run.args, run.next
         run.next = len(run.args)
@@ -331,7 +352,12 @@ def iterate(run: Run, here: Directive, values: list[Any]) -> None:
         try:
             if here.colon:
                 sublist = run.list_argument(inner.take() if inner.next < len(items) else NIL)
-                inner.inner(body, sublist, len(items) - inner.next)
+                if made is not None:
+                    format_onto(run.out, made, sublist)
+                else:
+                    inner.inner(body, sublist, len(items) - inner.next)
+            elif made is not None:
+                inner.next = len(items) - len(format_onto(run.out, made, items[inner.next :]))
             else:
                 inner.write(body)
         except UpAndOut:

@@ -11,14 +11,17 @@ from typing import Final
 
 from attrs import evolve
 
-from sexpgpu.diag import Diagnostic, Note, Span, SxError, error
+from sexpgpu.diag import Diagnostic, Edit, Note, Span, SxError, error
 from sexpgpu.lang.active import active
-from sexpgpu.lang.builtin import Parameters, show, written
+from sexpgpu.lang.builtin import Parameters, count_mended, show, written
 from sexpgpu.lang.conditions import CallFault, Condition, Poisoned, condition_of
+from sexpgpu.lang.edits import moved_up
+from sexpgpu.lang.forms import Source
 from sexpgpu.lang.functions import info_of
 from sexpgpu.lang.limits import out_of_steps
-from sexpgpu.lang.module import Module
-from sexpgpu.lang.place import EVALUATED, Trail
+from sexpgpu.lang.module import Macro, Module
+from sexpgpu.lang.place import EVALUATED, Place, Trail, trail_notes
+from sexpgpu.lang.runaway import ending
 
 MARK: Final = "rt.module"
 """The name in a namespace that says its code came from a `.sx` file, and which module that is."""
@@ -84,24 +87,46 @@ class _Step:
         return self.module.trails.get(place)
 
 
-def _steps(traceback: TracebackType | None) -> list[_Step]:
-    found: list[_Step] = []
+def frames_at(traceback: TracebackType | None, span: Span) -> tuple[FrameType, FrameType | None] | None:
+    """The innermost frame that was executing the form at `span`, and the frame of what the form called."""
+    found: tuple[FrameType, FrameType | None] | None = None
     while traceback is not None:
-        frame = traceback.tb_frame
+        frame, code = traceback.tb_frame, traceback.tb_frame.f_code
+        if code.co_filename == span.file and _span(code, traceback.tb_lasti) == span:
+            found = (frame, None)
+        elif found is not None and found[1] is None and code.co_filename != "<deferred>":
+            found = (found[0], frame)
+        traceback = traceback.tb_next
+    return found
+
+
+def _steps(traceback: TracebackType | None, around: FrameType | None = None) -> list[_Step]:
+    """The `.sx` frames of a traceback, outermost first, behind those of `around` and the frames that called it."""
+    frames: list[tuple[FrameType, int]] = []
+    while around is not None:
+        frames.append((around, around.f_lasti))
+        around = around.f_back
+    frames.reverse()
+    while traceback is not None:
+        frames.append((traceback.tb_frame, traceback.tb_lasti))
+        traceback = traceback.tb_next
+    found: list[_Step] = []
+    for frame, instruction in frames:
         module = frame.f_globals.get(MARK)
         code = frame.f_code
         if module is not None and not module.internal and code.co_filename != "<deferred>":
             if found and code.co_filename == EVALUATED:  # a text of no file: what evaluates it is shown
-                traceback = traceback.tb_next
                 continue
             if found and code.co_name.startswith("turn."):  # a turn of a loop: part of the function around it
-                found[-1].span = _span(code, traceback.tb_lasti)
-                traceback = traceback.tb_next
+                found[-1].span = _span(code, instruction)
                 continue
+            span = _span(code, instruction)
+            info = info_of(code.co_name)
+            if found and info is not None and info.span == span and "<locals>" in code.co_qualname:
+                continue  # a local function that a macro wrote: no form in it has a place of its own
             name = code.co_name.partition("#")[0]
             definition = code.co_qualname.partition("#")[0]
-            found.append(_Step(name, definition, _span(code, traceback.tb_lasti), module))
-        traceback = traceback.tb_next
+            found.append(_Step(name, definition, span, module))
     return found
 
 
@@ -135,8 +160,13 @@ def _too_deep(fault: RecursionError) -> SxError:
     deep = min(len(calls), PROMISED_DEPTH)
     names = list(dict.fromkeys(step.name for step in calls[-20:]))
     chain = " -> ".join([*names, names[0]]) if names else "itself"
-    found = error("E-LIMIT-002", f"calls are nested more than {deep // 1000 * 1000:,} deep: {chain}",
-                  help="the case that should end the recursion is not reached")  # fmt: skip
+    known = ending(fault.__traceback__)
+    found = error(
+        "E-LIMIT-002",
+        f"calls are nested more than {deep // 1000 * 1000:,} deep: {chain}",
+        help=known.help if known is not None else "the case that should end the recursion is not reached",
+        fix=known.fix if known is not None else (),
+    )
     return CallFault(found.diagnostic)
 
 
@@ -162,7 +192,12 @@ def _unbound(fault: IndexError) -> SxError | None:
             return Poisoned(diagnostic)
     later = next((u for s, u in module.upcoming.items() if s.name == name), None)
     help = f"`{name}` is defined by the {later.head} at {later.span.line}:{later.span.col}, below" if later else None
-    return error("E-NAME-001", f"variable `{name}` has no value yet", help=help)
+    fix: tuple[Edit, ...] = ()
+    used = _span(traceback.tb_frame.f_code, traceback.tb_lasti)
+    if later is not None and used is not None and used.file in active().sources:
+        source = Source(used.file, active().sources[used.file])
+        fix = moved_up(source, later.span, source.offset(used.line, used.col))
+    return error("E-NAME-001", f"variable `{name}` has no value yet", help=help, fix=fix)
 
 
 def _wrong_count(count: re.Match[str], parameters_of: Callable[[str], Parameters | None]) -> SxError | None:
@@ -174,7 +209,8 @@ def _wrong_count(count: re.Match[str], parameters_of: Callable[[str], Parameters
         return None
     got = int(count["given"]) if count["given"] else len(parameters.required) - int(count["missing"])
     notes = [Note(f"`{name}` is defined here", info.span)] if info is not None and info.span is not None else []
-    return error("E-ARG-001", f"`{written(name)}` {parameters.takes()}, got {got}", notes=notes)
+    mended = count_mended(name, parameters, got)
+    return error("E-ARG-001", f"`{written(name)}` {parameters.takes()}, got {got}", notes=notes, **mended)
 
 
 def _refused(fault: Exception) -> SxError | None:
@@ -197,12 +233,15 @@ def _refused(fault: Exception) -> SxError | None:
     return error("E-TYPE-001", f"`{written(name).replace('_', '-').strip('-')}` cannot take {' '.join(args)}")
 
 
-def located(fault: SxError) -> SxError:
-    """The error with its place, its expansion trail and the calls that led to it, from its own traceback."""
+def located(fault: SxError, around: FrameType | None = None) -> SxError:
+    """The error with its place, its expansion trail and the calls that led to it.
+
+    They are in its own traceback and, where that ends at a guard, in the frames from `around` outwards.
+    """
     if isinstance(fault, Poisoned):
         return fault
     diagnostic = fault.diagnostic
-    steps = _steps(fault.__traceback__)
+    steps = _steps(fault.__traceback__, around)
     if isinstance(fault, CallFault) and len(steps) > 1 and diagnostic.span is None:
         steps.pop()
     if steps and diagnostic.span is None:
@@ -267,6 +306,15 @@ def condition_from(fault: BaseException) -> Condition:
 
     A fault of ours flies on.
     """
+    known_as = vars(fault).get("condition")
+    if isinstance(known_as, Condition):
+        return known_as
+    condition = _condition(fault)
+    vars(fault)["condition"] = condition  # a handler further out sees the same one
+    return condition
+
+
+def _condition(fault: BaseException) -> Condition:
     if isinstance(fault, RecursionError):  # its frames are counted only where it is reported
         return condition_of(error("E-LIMIT-002", "calls are nested too deeply"))
     known = converted(fault, active().parameters_of)
@@ -282,3 +330,21 @@ def locate_condition(condition: Condition, fault: BaseException) -> None:
     carrier = SxError(condition.diagnostic)
     carrier.__traceback__ = fault.__traceback__
     condition.diagnostic = located(carrier).diagnostic
+
+
+def of_expansion(fault: SxError, macro: Macro, place: Place) -> SxError:
+    """An error raised by a macro's expander, shown at the call of the macro."""
+    if isinstance(fault, Poisoned):
+        return fault
+    diagnostic = located(fault).diagnostic
+    inside = diagnostic.span
+    if inside is None or macro.quiet:
+        diagnostic = evolve(diagnostic, span=place.span, expected=diagnostic.expected or macro.shape or None)
+    elif diagnostic.code == "E-MACRO-002" or inside.file != place.source.file:
+        what = "is defined here" if diagnostic.code == "E-MACRO-002" else "failed here"
+        note = Note(f"the macro `{macro.name.name}` {what}", inside)
+        diagnostic = evolve(diagnostic, span=place.span, notes=(note,))
+    elif not any(note.text.startswith("while expanding") for note in diagnostic.notes):
+        diagnostic = diagnostic.noting(Note(f"while expanding ({macro.name.name} ...)", place.span))
+    fault.diagnostic = evolve(diagnostic, trail=diagnostic.trail or trail_notes(place))
+    return fault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.diag import error
+from sexpgpu.diag import SxError, error
 from sexpgpu.lang.forms import MV, NIL
 
 
@@ -16,6 +16,11 @@ class Foreign:
     def lisp_generic(self, name: str, args: tuple[Any, ...], /) -> Any:
         """The generic function `name` (+, expt, max, =, ...) met this value among `args` (keywords included)."""
         raise error("E-TYPE-001", f"{name} cannot take {self.lisp_print()}")
+
+    def lisp_refused(self, message: str, needs: str, /) -> SxError:
+        """The error of a library function that needs something else, `a list`, where this value stands."""
+        self.lisp_test()
+        return error("E-TYPE-001", message)
 
     def lisp_call(self, *args: Any) -> Any:
         """`(funcall this ...)`."""

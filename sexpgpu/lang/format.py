@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
 from attrs import frozen
 
 from sexpgpu.diag import SxError, error
-from sexpgpu.lang.forms import NIL, Char, Cons
+from sexpgpu.lang.conditions import TypeFault
+from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.forms import NIL, Char, Cons, symbol
 from sexpgpu.lang.printer import brief
 from sexpgpu.lang.streams import TextOutput
 
@@ -56,6 +59,8 @@ def fault(message: str, control: str, position: int | None = None) -> SxError:
 @lru_cache(maxsize=1024)
 def parse(control: str) -> Control:
     """The parts of a control string."""
+    from sexpgpu.lang import directives  # noqa: F401  fills the table of handlers on first use
+
     parts, position = _sequence(control, 0, None)
     assert position == len(control)
     return parts[0]
@@ -97,10 +102,8 @@ def _sequence(control: str, position: int, opener: Directive | None) -> tuple[li
         elif letter in ";}])":
             raise fault(f"~{letter} closes nothing", control, tilde)
         elif letter == "\n":
-            blanks = len(control) - position if directive.colon else _blanks(control, position)
-            position += 0 if directive.colon else blanks
-            if directive.at:
-                parts.append("\n")
+            position += 0 if directive.colon else _blanks(control, position)
+            parts.append("\n" if directive.at else "")  # even where it writes nothing, the clause is not empty
         else:
             parts.append(directive)
     if opener is not None:
@@ -215,7 +218,7 @@ class Run:
 
             return tuple(items_of_list("format", 2, value))
         letter = self.here.letter if self.here else ""
-        raise self.fault(f"~{letter} needs a list, got {brief(value)}")
+        raise TypeFault(self.fault(f"~{letter} needs a list, got {brief(value)}").diagnostic, value, symbol("list"))
 
     def integer(self, value: Any, default: int) -> int:
         """A parameter that must be an integer of at most `MOST_REPEATS`."""
@@ -248,16 +251,17 @@ def directive(letter: str) -> Callable[[Handler], Handler]:
     return enter
 
 
-def format_onto(out: TextOutput, control: Any, args: tuple[Any, ...]) -> None:
-    """Write `control` over `args` to `out`."""
-    from sexpgpu.lang import directives  # noqa: F401  fills the table of handlers on first use
-
+def format_onto(out: TextOutput, control: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Write `control`, a string or a function that `formatter` made, over `args` to `out`; the arguments left."""
     if type(control) is not str:
-        raise error("E-TYPE-001", f"format: the control must be a string, got {brief(control)}")
-    try:
-        Run(out, control, args).write(parse(control))
-    except UpAndOut:
-        return
+        if not callable(control) or isinstance(control, Foreign):
+            raise error("E-TYPE-001", f"format: the control must be a string, got {brief(control)}")
+        rest = control(out, *args)
+        return tuple(rest) if isinstance(rest, Cons) else ()
+    run = Run(out, control, args)
+    with suppress(UpAndOut):
+        run.write(parse(control))
+    return run.args[run.next :]
 
 
 def format_text(control: Any, args: tuple[Any, ...]) -> str:

@@ -110,6 +110,10 @@ class Source:
         line = bisect.bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1
 
+    def offset(self, line: int, col: int) -> int:
+        """The character at a line and column."""
+        return self.starts[line - 1] + col - 1
+
     def span(self, start: int, end: int) -> Span:
         """The span of text[start:end]."""
         return Span(self.file, *self.position(start), *self.position(end))

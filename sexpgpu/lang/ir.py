@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.lang.builtin import Builtin
+from sexpgpu.lang.builtin import Builtin, Parameters
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.place import Place
 
@@ -18,7 +18,7 @@ Ref = list[Any]
 class LocalVar:
     """A lexical variable (or local function): its Python name is unique in the unit it is compiled in."""
 
-    __slots__ = ("assigned", "captured", "name", "owner", "place", "single", "symbol")
+    __slots__ = ("assigned", "captured", "name", "owner", "parameters", "place", "read", "single", "symbol")
 
     def __init__(self, symbol: Symbol, name: str, owner: FunctionIR, place: Place) -> None:
         self.symbol = symbol
@@ -27,7 +27,9 @@ class LocalVar:
         self.place = place
         self.captured = False
         self.assigned = False
+        self.read = False
         self.single = False
+        self.parameters: Parameters | None = None  # of a local function
 
 
 class Node:
@@ -117,6 +119,18 @@ class Seq(Node):
         self.place = place
         self.parts = parts
         self.single = parts[-1].single
+
+
+class Guard(Node):
+    """A part after whose failure a trace goes on: what it should give, and `vars` that it assigns, are spoilt then."""
+
+    __slots__ = ("part", "single", "vars")
+
+    def __init__(self, place: Place, part: Node, vars: list[LocalVar]) -> None:
+        self.place = place
+        self.part = part
+        self.vars = vars
+        self.single = part.single
 
 
 class Let(Node):

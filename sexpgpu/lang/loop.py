@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Cons, Symbol, T, lisp_list, symbol
@@ -31,6 +31,7 @@ from sexpgpu.lang.loop_for import (
     Setting,
     Stepper,
     call,
+    initial_value,
     leave_when,
     parse_for,
     parse_repeat,
@@ -81,6 +82,7 @@ class Loop:
     finally_: list[Any] = field(factory=list)
     result: Any = NIL
     accumulations: dict[Any, Accumulation] = field(factory=dict)
+    tested: bool = False  # an always, never or thereis has been met
 
     def leave_with(self, value: Any) -> Any:
         return call("return-from", self.name, value)
@@ -135,6 +137,9 @@ def _clause(loop: Loop) -> None:
 
 def _boolean(loop: Loop, word: str) -> None:
     form = loop.clauses.form(word)
+    if None in loop.accumulations:
+        raise _two_results(word, "what is accumulated without `into`")
+    loop.tested = True
     if word == "thereis":
         found = Symbol("found")
         loop.body.append(
@@ -143,6 +148,10 @@ def _boolean(loop: Loop, word: str) -> None:
         return
     loop.body.append(call("unless" if word == "always" else "when", form, loop.leave_with(NIL)))
     loop.result = T
+
+
+def _two_results(word: str, other: str) -> SxError:
+    return error("E-MACRO-010", f"loop: `{word}` and {other} cannot both give the result")
 
 
 def _selectable(loop: Loop, it: Symbol | None) -> list[Any]:
@@ -169,7 +178,8 @@ def _unknown(loop: Loop) -> SxError:
     found, word = clauses.forms[clauses.position], clauses.word()
     near = nearest(word, _WORDS) if word else None
     hint = f"did you mean `{near}`?" if near else "write `do` before a form that is only run"
-    return error("E-MACRO-010", f"loop: a clause cannot begin with {brief(found)}", help=hint)
+    culprit = Culprit(word=word, function="loop", argument=clauses.position + 1, instead=near)
+    return error("E-MACRO-010", f"loop: a clause cannot begin with {brief(found)}", help=hint, culprit=culprit)
 
 
 def _form_or_it(loop: Loop, word: str, it: Symbol | None) -> Any:
@@ -197,7 +207,7 @@ def _conditional(loop: Loop) -> Any:
 def _branch(loop: Loop, it: Symbol) -> list[Any]:
     forms = _selectable(loop, it)
     while loop.clauses.accept("and"):
-        forms += _selectable(loop, it)
+        forms += _selectable(loop, None)  # `it` is the condition's value only for the first
     return forms
 
 
@@ -221,24 +231,31 @@ def _accumulate(loop: Loop, word: str, it: Symbol | None) -> Any:
         target = clauses.form("into")
         if not isinstance(target, Symbol) or target is NIL:
             raise error("E-MACRO-010", f"loop: `into` needs a variable, got {brief(target)}")
+    kind: Any = NIL
     if clauses.accept("of-type"):
-        clauses.form("of-type")
+        kind = clauses.form("of-type")
     elif clauses.word() in ("fixnum", "float"):
-        clauses.form(word)
-    family = "list" if word in _COLLECTS else "number" if word in _COUNTS else _EXTREMES[word]
-    into = _accumulation(loop, target, family, word)
+        kind = clauses.form(word)
+    family = "list" if word in _COLLECTS else "number" if word in _COUNTS else "extreme"
+    into = _accumulation(loop, target, family, word, _zero(kind))
     variable = into.variable
     if into.collector is not None:
         grown = call(_COLLECTS[word], into.collector, form)
         return grown if target is None else call("setq", variable, grown)
     if word in _EXTREMES:
-        return call("setq", variable, call("%loop-extreme", call("quote", symbol(family)), variable, form))
+        return call("setq", variable, call("%loop-extreme", call("quote", symbol(_EXTREMES[word])), variable, form))
     if _COUNTS[word] == "sum":
         return call("setq", variable, call("+", variable, form))
     return call("when", form, call("setq", variable, call("+", variable, 1)))
 
 
-def _accumulation(loop: Loop, target: Any, family: str, word: str) -> Accumulation:
+def _zero(kind: Any) -> Any:
+    """What a sum of a declared type begins with."""
+    start = initial_value(kind)
+    return start if type(start) is float else 0
+
+
+def _accumulation(loop: Loop, target: Any, family: str, word: str, zero: Any) -> Accumulation:
     known = loop.accumulations.get(target)
     if known is not None:
         if known.family != family:
@@ -250,7 +267,7 @@ def _accumulation(loop: Loop, target: Any, family: str, word: str) -> Accumulati
             )
         return known
     variable = target or Symbol("result")
-    start = 0 if family == "number" else NIL
+    start = zero if family == "number" else NIL
     bindings: list[Setting] = [(variable, start)]
     made = Accumulation(family, variable)
     result: Any = variable
@@ -262,8 +279,8 @@ def _accumulation(loop: Loop, target: Any, family: str, word: str) -> Accumulati
     loop.steppers.append(Stepper(bindings=bindings))
     loop.accumulations[target] = made
     if target is None:
-        if loop.result is not NIL:
-            raise error("E-MACRO-010", f"loop: `{word}` and always or never cannot both give the result")
+        if loop.tested:
+            raise _two_results(word, "always, never or thereis")
         loop.result = result
     return made
 
@@ -274,6 +291,7 @@ def _assembled(loop: Loop) -> Any:
     for stepper in doubled:
         later += stepper.code(stepper.later)
     bindings = [binding for stepper in loop.steppers for binding in stepper.bindings]
+    _check_distinct(bindings)
     differs = [stepper for stepper in shared if not stepper.uniform]
     for stepper in shared:
         if stepper.uniform:
@@ -291,6 +309,16 @@ def _assembled(loop: Loop) -> Any:
     if variables and any(map(_may_capture, body)):
         return _wrapped(loop, bindings, start, once, later, variables)
     return _whole(loop, bindings, [*loop.initially, *start], [*once, *body, *later])
+
+
+def _check_distinct(bindings: list[Setting]) -> None:
+    """E-MACRO-010 where two clauses bind the same variable."""
+    met: set[Symbol] = set()
+    for name, _ in bindings:
+        if isinstance(name, Symbol) and name.interned:
+            if name in met:
+                raise error("E-MACRO-010", f"loop: the variable `{name.name}` is bound by two clauses")
+            met.add(name)
 
 
 def _divided(steppers: list[Stepper]) -> tuple[list[Stepper], list[Stepper]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from sexpgpu.diag import error, nearest
+from sexpgpu.diag import Culprit, error, nearest
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
 from sexpgpu.lang.printer import brief
 
@@ -70,17 +70,16 @@ class Clauses:
             raise error("E-MACRO-010", f"loop: `{after}` needs a form in parentheses, {got}")
         return self.forms[start : self.position]
 
-    def pattern(self, after: str) -> tuple[Any, str | None]:
-        """A variable or a destructuring tree, and the name of its type if it has one."""
+    def pattern(self, after: str) -> tuple[Any, Any]:
+        """A variable or a destructuring tree, and its type if it has one, which may be a tree of types."""
         pattern = self.form(after)
         if not isinstance(pattern, Symbol | Cons) or (isinstance(pattern, Symbol) and pattern.keyword):
             raise error("E-MACRO-010", f"loop: `{after}` needs a variable, got {brief(pattern)}")
         if self.accept("of-type"):
-            kind = self.form("of-type")
-            return pattern, kind.name if isinstance(kind, Symbol) else None
+            return pattern, self.form("of-type")
         if self.word() in _SIMPLE_TYPES and isinstance(self.forms[self.position], Symbol):
-            return pattern, self.form(after).name
-        return pattern, None
+            return pattern, self.form(after)
+        return pattern, NIL
 
 
 @frozen
@@ -150,14 +149,32 @@ def destructure(pattern: Any, form: Any) -> list[Any]:
     return [call("let", lisp_list((lisp_list((rest, form)),)), *stores)]
 
 
-def initial_value(kind: str | None) -> Any:
+def initial_value(kind: Any) -> Any:
     """What a variable of a declared type holds before it is set."""
-    return 0.0 if kind in _FLOAT_TYPES else 0 if kind in _NUMBER_TYPES else NIL
+    head = kind.car if isinstance(kind, Cons) else kind
+    word = head.name if isinstance(head, Symbol) else ""
+    return 0.0 if word in _FLOAT_TYPES else 0 if word in _NUMBER_TYPES else NIL
+
+
+def initial_tree(pattern: Any, kind: Any) -> Any:
+    """The shape of a pattern with the initial value of each of its variables."""
+    if not isinstance(pattern, Cons):
+        return NIL if pattern is NIL else initial_value(kind)
+    car, cdr = (kind.car, kind.cdr) if isinstance(kind, Cons) else (kind, kind)
+    return Cons(initial_tree(pattern.car, car), initial_tree(pattern.cdr, cdr))
+
+
+def unset(pattern: Any, kind: Any) -> list[Setting]:
+    """Every variable of a pattern with its initial value."""
+    if not isinstance(pattern, Cons):
+        return [] if pattern is NIL else [(pattern, initial_value(kind))]
+    car, cdr = (kind.car, kind.cdr) if isinstance(kind, Cons) else (kind, kind)
+    return [*unset(pattern.car, car), *unset(pattern.cdr, cdr)]
 
 
 def parse_with(clauses: Clauses) -> Stepper:
     """`with a = 1 and b = 2`: bindings only; several joined by `and` are made in parallel."""
-    settings: list[tuple[Any, str | None, Any]] = []
+    settings: list[tuple[Any, Any, Any]] = []
     while True:
         pattern, kind = clauses.pattern("with")
         value = clauses.form("=") if clauses.accept("=") else None
@@ -168,7 +185,7 @@ def parse_with(clauses: Clauses) -> Stepper:
     parallel = len(settings) > 1
     held: list[Setting] = []
     for pattern, kind, value in settings:
-        start = initial_value(kind) if value is None else value
+        start = call("quote", initial_tree(pattern, kind)) if value is None else value
         if parallel:
             name = Symbol("with")
             bindings.append((name, start))
@@ -254,17 +271,17 @@ def _parse_one(clauses: Clauses) -> Stepper:
         return _arithmetic(clauses, pattern)
     if clauses.accept("in", "on"):
         return _over_list(clauses, str(word), pattern, kind, variables)
-    unset: list[Setting] = [(name, initial_value(kind)) for name in variables]
+    start = unset(pattern, kind)
     if clauses.accept("="):
         first: list[Setting] = [(pattern, clauses.form("="))]
         later = [(pattern, clauses.form("then"))] if clauses.accept("then") else first
-        return Stepper(bindings=unset, first=first, later=later, variables=variables)
+        return Stepper(bindings=start, first=first, later=later, variables=variables)
     if clauses.accept("across"):
         vector, size, index = Symbol("vector"), Symbol("size"), Symbol("index")
         settings: list[Setting] = [(pattern, call("aref", vector, index))]
         return Stepper(
             bindings=[
-                *unset,
+                *start,
                 (vector, call("%loop-vector", clauses.form("across"))),
                 (size, call("length", vector)),
                 (index, 0),
@@ -276,7 +293,7 @@ def _parse_one(clauses: Clauses) -> Stepper:
             variables=variables,
         )
     if clauses.accept("being"):
-        return _over_table(clauses, pattern, unset, variables)
+        return _over_table(clauses, pattern, start, variables)
     raise _unknown_word(clauses, pattern)
 
 
@@ -289,13 +306,17 @@ def _unknown_word(clauses: Clauses, pattern: Any) -> Exception:
         "E-MACRO-010",
         f"loop: after `for {brief(pattern)}` comes in, on, across, =, being, from, to or below, got {got}",
         help=f"write `{near}`" if near else None,
+        culprit=Culprit(word=found, function="loop", argument=clauses.position + 1, instead=near),
     )
 
 
-def _over_list(clauses: Clauses, word: str, pattern: Any, kind: str | None, variables: list[Symbol]) -> Stepper:
+def _over_list(clauses: Clauses, word: str, pattern: Any, kind: Any, variables: list[Symbol]) -> Stepper:
     rest = Symbol("rest")
-    bindings: list[Setting] = [(name, initial_value(kind)) for name in variables]
-    bindings.append((rest, clauses.form(word)))
+    bindings: list[Setting] = unset(pattern, kind)
+    listed = clauses.form(word)
+    if word == "in":
+        listed = call("%loop-items", listed, clauses.position)
+    bindings.append((rest, listed))
     following = call("cdr", rest)
     if clauses.accept("by"):
         step = Symbol("by")
@@ -312,7 +333,7 @@ def _over_list(clauses: Clauses, word: str, pattern: Any, kind: str | None, vari
     )
 
 
-def _over_table(clauses: Clauses, pattern: Any, unset: list[Setting], variables: list[Symbol]) -> Stepper:
+def _over_table(clauses: Clauses, pattern: Any, start: list[Setting], variables: list[Symbol]) -> Stepper:
     clauses.accept("the", "each")
     what = clauses.accept("hash-key", "hash-keys", "hash-value", "hash-values")
     if what is None:
@@ -320,7 +341,7 @@ def _over_table(clauses: Clauses, pattern: Any, unset: list[Setting], variables:
     if not clauses.accept("of", "in"):
         raise error("E-MACRO-010", f"loop: `{what}` is followed by `of` and a hash table")
     pairs, pair = Symbol("pairs"), Symbol("pair")
-    bindings = [*unset, (pairs, call("%loop-pairs", clauses.form("of"))), (pair, NIL)]
+    bindings = [*start, (pairs, call("%loop-pairs", clauses.form("of"))), (pair, NIL)]
     parts = ("car", "cdr") if what.startswith("hash-key") else ("cdr", "car")
     settings: list[Setting] = [(pattern, call(parts[0], call("car", pairs)))]
     if clauses.accept("using"):
@@ -328,8 +349,8 @@ def _over_table(clauses: Clauses, pattern: Any, unset: list[Setting], variables:
         if not (isinstance(using, Cons) and isinstance(using.cdr, Cons)):
             raise error("E-MACRO-010", f"loop: `using` needs (hash-key k) or (hash-value v), got {brief(using)}")
         other = using.cdr.car
-        bindings.append((other, NIL))
-        variables = [*variables, other]
+        bindings += unset(other, NIL)
+        variables = [*variables, *pattern_variables(other)]
         settings.append((other, call(parts[1], call("car", pairs))))
     return Stepper(
         bindings=bindings,

@@ -8,9 +8,11 @@ from typing import Any, Final, Literal
 from sexpgpu.diag import Diagnostic, Span
 from sexpgpu.lang.builtin import Builtin
 from sexpgpu.lang.forms import Symbol, symbol
+from sexpgpu.lang.ir import Node
 from sexpgpu.lang.place import Place, Trail
 
-VariableKind = Literal["lexical", "special", "constant"]
+VariableKind = Literal["lexical", "special", "dynamic", "constant"]
+"""A `dynamic` one is named by `set` or a local `special` declaration: bindings of the name stay lexical elsewhere."""
 
 
 class FunctionCell:
@@ -75,18 +77,21 @@ class Module:
         self.variables: dict[Symbol, GlobalVariable] = {}
         self.macros: dict[Symbol, Macro] = {}
         self.symbol_macros: dict[Symbol, Any] = {}
-        self.setf_expanders: dict[Symbol, Callable[[Any], Any]] = {}
+        self.setf_expanders: dict[Symbol, Callable[[Any, Any], Any]] = {}
         self.imported: dict[Symbol, tuple[str, Span | None]] = {}
         self.borrowed: set[int] = set()  # ids of the cells, variables and macros of other modules among its own
         self.upcoming: dict[Symbol, Upcoming] = {}
+        self.heads: dict[Symbol, str] = {}  # the defining form of each name, as the file's text shows them
         self.provided: list[Symbol] = []
         self.poisoned: dict[Symbol, Diagnostic] = {}
         self.undefined_calls: list[tuple[FunctionCell, Any]] = []
-        self.waiting_calls: list[tuple[FunctionCell, int, Place]] = []  # with the count of arguments
+        self.waiting_calls: list[tuple[FunctionCell, list[Node], Place]] = []  # with the arguments
         self.namespace: dict[str, Any] = {}
         self._keys: dict[int, str] = {}
         self.aliases: set[str] = set()
         self.trails: dict[tuple[int, int, int, int], Trail] = {}
+        self.classes: Diagnostic | None = None  # the refusal of a definition of a class or method
+        self.missing: Diagnostic | None = None  # a require that failed: names that nothing defines may be the module's
         self.torn: Diagnostic | None = None  # a read error that hid the rest of the file
         self.internal = False  # its frames are no user's business: the prelude
 
@@ -133,10 +138,20 @@ class Module:
         found = self.symbol_macros.get(name)
         return found if found is not None or self.base is None else self.base.symbol_macro(name)
 
-    def setf_expander(self, name: Symbol) -> Callable[[Any], Any] | None:
+    def setf_expander(self, name: Symbol) -> Callable[[Any, Any], Any] | None:
         """What defsetf or define-setf-expander said of `name`: the five values of a place."""
         found = self.setf_expanders.get(name)
         return found if found is not None or self.base is None else self.base.setf_expander(name)
+
+    def shadowed(self, name: Symbol, variable: bool) -> str | None:
+        """Whose variable, or function or macro, a definition of this name hides; None when there is none."""
+        if name in self.imported:
+            return f"that of {self.imported[name][0]}"
+        base = self.base
+        if base is None:
+            return None
+        hidden = base.variable(name) if variable else base.function(name) or base.macro(name)
+        return "the library's own" if hidden else None
 
     def base_function(self, name: str) -> Builtin:
         """The library's own function, whatever the file defines."""

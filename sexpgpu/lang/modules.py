@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from sexpgpu.diag import Diagnostic, Diagnostics, Note, SxError, error, nearest
+from sexpgpu.diag import Culprit, Diagnostic, Diagnostics, Note, SxError, error, nearest
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.grammar import fault, items_of, malformed
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.collection import uncollected
 from sexpgpu.lang.compiler import compile_all
+from sexpgpu.lang.edits import replaced
 from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
 SHAPE = '(require "sexpgpu/name" | "./file.sx" [:as alias] [:import (name...)])'
 STANDARD = "sexpgpu/"
+STANDARD_INPUT = "-"
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 
 
@@ -61,12 +66,18 @@ class Modules:
         self.adopted: dict[str, Loaded] = {}
 
     def read(self, path: str) -> Source:
-        """A file's text, of `overlay` or the disk; E-MOD-001 when it is not there, E-READ-011 when it is no text."""
+        """A file's text, of `overlay` or the disk; E-MOD-001 when it is not there, E-READ-011 when it is no text.
+
+        `-` is standard input, which is read once.
+        """
         if path in self.overlay:
             return Source(path, self.overlay[path])
         try:
-            with open(path, "rb") as file:
-                data = file.read()
+            if path == STANDARD_INPUT:
+                data = sys.stdin.buffer.read()
+            else:
+                with open(path, "rb") as file:
+                    data = file.read()
         except OSError as fault_:
             reason = "is a directory" if os.path.isdir(path) else (fault_.strerror or "cannot be read").lower()
             raise error("E-MOD-001", f"{path}: {reason}") from fault_
@@ -74,6 +85,8 @@ class Modules:
             text = data.decode("utf-8")
         except UnicodeDecodeError as fault_:
             raise error("E-READ-011", f"{path} is not UTF-8 text (byte {fault_.start})") from fault_
+        if path == STANDARD_INPUT:
+            self.overlay[path] = text
         return Source(path, text)
 
     def require(self, module: Module, form: Cons, place: Place) -> Any:
@@ -111,9 +124,19 @@ class Modules:
         if name.startswith(STANDARD):
             return str(self._standard / (name[len(STANDARD) :] + ".sx"))
         if not name.startswith((".", "/")):
+            meant = self._meant(name, place)
             help = f'write "./{name}" for a file beside this one, or "sexpgpu/..." for a standard module'
-            raise fault(place, "E-MOD-001", f"there is no module `{name}`", help)
+            help = f'did you mean "{meant}"?' if meant else help
+            fix = replaced(place, f'"{name}"', f'"{meant}"') if meant else ()
+            raise fault(place, "E-MOD-001", f"there is no module `{name}`", help, fix=fix)
         return os.path.normpath(os.path.join(os.path.dirname(place.source.file), name))
+
+    def _meant(self, name: str, place: Place) -> str | None:
+        """The file beside this one, or the standard module, that a bare name is the name of."""
+        beside = name if name.endswith(".sx") else f"{name}.sx"
+        if os.path.isfile(os.path.join(os.path.dirname(place.source.file), beside)):
+            return f"./{beside}"
+        return STANDARD + beside[:-3] if (self._standard / beside).is_file() else None
 
     def prepare(self, name: str, path: str) -> None:
         """Load a module before any file requires it; a file that does gets it as it is while its text stays.
@@ -142,8 +165,11 @@ class Modules:
         self.loaded.clear()
 
     def _adopt(self, path: str) -> Module | None:
-        """The prepared module; None when there is none, or when it or what it requires now reads differently."""
+        """What was prepared; None when there is none, or it or one that it requires is observed or reads otherwise."""
         ready = self._ready.get(path)
+        observer = self._session.observer
+        if observer is not None and path in observer.files:
+            return None  # what was compiled without an observer tells it nothing
         if ready is None or not all(self._adopts(inner) for inner in ready.requires):
             return None
         try:
@@ -174,14 +200,18 @@ class Modules:
                      for p, at in self._open.items()]  # fmt: skip
             raise fault(place, "E-MOD-002", f"`{name}` is required by itself, through this", notes=tuple(chain))
         if path not in self.overlay and not os.path.isfile(path):
-            raise fault(place, "E-MOD-001", f"there is no module `{name}`", self._near(name, path))
+            near = self._near(name, path)
+            help = f'did you mean "{near}"?' if near else None if name.startswith(STANDARD) else f"looked for {path}"
+            fix = replaced(place, f'"{name}"', f'"{near}"') if near else ()
+            raise fault(place, "E-MOD-001", f"there is no module `{name}`", help, fix=fix)
         self._open[path] = place
         self._requires.append([])
         known, knobs = len(session.diagnostics.records), len(session.selected.knobs)
         try:
             source = self.read(path)
             made = session.new_module(name, path)
-            session.evaluate_module(made, source)
+            with uncollected() if made.standard else nullcontext():
+                session.evaluate_module(made, source)
         finally:
             del self._open[path]
             requires = self._requires.pop()
@@ -196,9 +226,8 @@ class Modules:
         files = [f for f in os.listdir(folder) if f.endswith(".sx")] if os.path.isdir(folder) else []
         near = nearest(os.path.basename(path), files)
         if near is None:
-            return f"looked for {path}" if not name.startswith(STANDARD) else None
-        shown = STANDARD + near[:-3] if name.startswith(STANDARD) else os.path.join(os.path.dirname(name), near)
-        return f'did you mean "{shown}"?'
+            return None
+        return STANDARD + near[:-3] if name.startswith(STANDARD) else os.path.join(os.path.dirname(name), near)
 
     def _bring(
         self, module: Module, loaded: Module, alias: Symbol | None, wanted: list[tuple[Symbol, Place]] | None,
@@ -210,7 +239,8 @@ class Modules:
                 if name not in exported and name not in loaded.poisoned:
                     near = nearest(name.name, [n.name for n in exported])
                     help = f"did you mean `{near}`?" if near else None
-                    raise fault(where, "E-MOD-004", f"`{loaded.name}` does not export `{name.name}`", help)
+                    message = f"`{loaded.name}` does not export `{name.name}`"
+                    raise fault(where, "E-MOD-004", message, help, culprit=Culprit(word=name.name, instead=near))
         names = exported if wanted is None else [name for name, _ in wanted]
         if alias is not None:
             module.aliases.add(alias.name)

@@ -1,4 +1,4 @@
-"""Values at their places: what an editor is told of the forms of one file while they are evaluated.
+"""Values at their places: what an editor is told of the forms of some files while they are evaluated.
 
 Code compiled for a session with an observer hands the values of calls and variables to it; other code is compiled
 as if there were none, so observing costs nothing where nobody asked for it.
@@ -16,26 +16,29 @@ from sexpgpu.lang.ir import Call, CallBuiltin, LocalRef, Node, Spread
 OBSERVED: Final = (LocalRef, CallBuiltin, Call, Spread)
 
 
+See = Callable[[Any, str, int, int, bool], None]
+
+
 @frozen(eq=False)
 class Observer:
-    """`see(value, start, end, own)` is called with each value of a form of `file`, between which characters it stands.
+    """`see(value, file, start, end, own)` gets each value of a form of `files`, between which characters it stands.
 
     `own` says that the form itself is written there; else it is a part of what a macro made of the form there.
     """
 
-    file: str
-    see: Callable[[Any, int, int, bool], None]
-    give: Callable[[Any, int, int, bool], Any]
+    files: frozenset[str]
+    see: See
+    give: Callable[[Any, str, int, int, bool], Any]
 
 
-def observer(file: str, see: Callable[[Any, int, int, bool], None]) -> Observer:
-    """An observer of the forms of `file`; `give` is what compiled code calls: the value passes through it."""
+def observer(files: frozenset[str], see: See) -> Observer:
+    """An observer of the forms of `files`; `give` is what compiled code calls: the value passes through it."""
 
-    def give(value: Any, start: int, end: int, own: bool) -> Any:
-        see(value, start, end, own)
+    def give(value: Any, file: str, start: int, end: int, own: bool) -> Any:
+        see(value, file, start, end, own)
         return value
 
-    return Observer(file, see, give)
+    return Observer(files, see, give)
 
 
 def is_own(node: Node) -> bool:

@@ -46,11 +46,15 @@ class Place:
     def _holds(self, source: Source, start: int, end: int) -> bool:
         return source is self.source and self.start <= start and end <= self.end
 
-    def expanded(self, macro: str, quiet: bool) -> Place:
-        """The place of what `macro`, called here, wrote; `quiet` macros leave no note."""
+    def expanded(self, macro: str, quiet: bool, call: Any) -> Place:
+        """The place of what `macro` wrote for a call that stands here; `quiet` macros leave no note.
+
+        A call that another macro wrote is noted where that macro's template has it.
+        """
         if quiet:
             return self
-        return Place(self.source, self.start, self.end, Trail(macro, self.span, self.trail))
+        own = self.trail is not None and isinstance(call, SourceCons)
+        return Place(self.source, self.start, self.end, Trail(macro, call.span if own else self.span, self.trail))
 
 
 class Trail:

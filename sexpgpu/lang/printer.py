@@ -1,40 +1,28 @@
 """How values print: `print_form` as the reader takes them back, `print_text` for people, `brief` in messages.
 
+`printed` is what the printing functions of the language write: in the style that `*print-base*` and the other
+variables ask for.
+
 Lists are walked along their cdrs without recursion, so a long list prints at any depth of the stack. What
 prints longer than `LONGEST` characters, circular structure included, is an error (E-LIMIT-004).
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, Final
 
 from sexpgpu.diag import error
+from sexpgpu.lang.atoms import ATOMS, spelling, styled
 from sexpgpu.lang.conditions import Condition
 from sexpgpu.lang.foreign import Foreign
-from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol
+from sexpgpu.lang.forms import NIL, Array, Cons, HashTable, Symbol
 from sexpgpu.lang.structures import Structure
-from sexpgpu.lang.tokens import reads_back
-
-# Python refuses to convert integers of more than 4,300 digits unless told otherwise; the library bounds sizes.
-sys.set_int_max_str_digits(0)
+from sexpgpu.lang.style import PLAIN, Style, current_style
 
 LONGEST: Final = 2_000_000
 DEEPEST: Final = 20_000
 BRIEF: Final = 60
 
-CHARACTER_NAMES: Final[dict[int, str]] = {
-    0: "Nul",
-    8: "Backspace",
-    9: "Tab",
-    10: "Newline",
-    12: "Page",
-    13: "Return",
-    27: "Escape",
-    127: "Rubout",
-}
 _PREFIXES: Final = {"quote": "'", "function": "#'", "quasiquote": "`"}
 _COMMAS: Final = {"unquote": ",", "unquote-splicing": ",@"}
 
@@ -46,15 +34,16 @@ class _Full(Exception):
 class _Sink:
     """Collects pieces of text up to a length."""
 
-    __slots__ = ("backquotes", "base", "depth", "parts", "radix", "room")
+    __slots__ = ("backquotes", "depth", "labels", "own", "parts", "room", "style")
 
-    def __init__(self, room: int, base: int = 10, radix: bool = False) -> None:
+    def __init__(self, room: int, style: Style = PLAIN) -> None:
         self.parts: list[str] = []
         self.room = room
         self.depth = 0
         self.backquotes = 0
-        self.base = base
-        self.radix = radix
+        self.style = style
+        self.own = False  # whether structures are printed by their types' own functions
+        self.labels: dict[int, int] = {}  # of what is met again: 0, then its number once it has been written
 
     def put(self, text: str) -> None:
         self.parts.append(text)
@@ -73,9 +62,24 @@ def print_text(value: Any) -> str:
     return value if type(value) is str else _print(value, False)
 
 
-def in_base(value: Any, base: int, radix: bool = False, escape: bool = True) -> str:
-    """`value` with its integers and ratios in another base, behind `#x` or `#12r` with `radix`."""
-    return _finished(value, escape, _Sink(LONGEST, base, radix))
+def in_style(value: Any, escape: bool, style: Style) -> str:
+    """`value` as a style says; with `circle`, what it holds twice is written once, behind `#1=`.
+
+    Structures with a printing function of their own are printed by it.
+    """
+    writer = ATOMS.get(type(value)) if style is PLAIN else None
+    if writer is not None:
+        return writer(value, escape)
+    sink = _Sink(LONGEST, style)
+    sink.own = True
+    if style.circle:
+        sink.labels = dict.fromkeys(_shared(value), 0)
+    return _finished(value, escape, sink)
+
+
+def printed(value: Any, escape: bool) -> str:
+    """`value` as the printing functions write it now."""
+    return in_style(value, escape, current_style())
 
 
 def brief(value: Any, width: int = BRIEF) -> str:
@@ -91,7 +95,7 @@ def brief(value: Any, width: int = BRIEF) -> str:
 
 
 def _print(value: Any, escape: bool) -> str:
-    writer = _ATOMS.get(type(value))
+    writer = ATOMS.get(type(value))
     if writer is not None:
         return writer(value, escape)
     return _finished(value, escape, _Sink(LONGEST))
@@ -110,16 +114,23 @@ def _finished(value: Any, escape: bool, sink: _Sink) -> str:
 
 
 def _write(value: Any, escape: bool, sink: _Sink) -> None:
-    writer = _ATOMS.get(type(value))
+    writer = ATOMS.get(type(value))
     if writer is not None:
-        rational = type(value) is int or type(value) is Fraction
-        sink.put(print_rational(value, sink.base, sink.radix) if rational else writer(value, escape))
+        sink.put(writer(value, escape) if sink.style is PLAIN else styled(value, escape, sink.style))
+        return
+    if sink.labels and _labelled(value, sink):
         return
     sink.depth += 1
     if sink.depth > DEEPEST:
         raise _Full
+    if sink.style.level is not None and sink.depth > sink.style.level and _is_compound(value):
+        sink.put("#")
+        sink.depth -= 1
+        return
     if isinstance(value, Cons):
         _write_list(value, escape, sink)
+    elif not sink.style.array and isinstance(value, list | Array):
+        sink.put("#<array>")
     elif type(value) is list:
         sink.put("#")
         _write_items(value, escape, sink)
@@ -132,22 +143,73 @@ def _write(value: Any, escape: bool, sink: _Sink) -> None:
     sink.depth -= 1
 
 
+def _is_compound(value: Any) -> bool:
+    """Whether *print-level* bounds how deep the parts of the value are shown."""
+    return isinstance(value, Cons | list | Structure) or (isinstance(value, Array) and len(value.dims) > 0)
+
+
+def _labelled(value: Any, sink: _Sink) -> bool:
+    """Write the label of what is met again; whether that is all there is to write."""
+    number = sink.labels.get(id(value))
+    if number is None:
+        return False
+    if number:
+        sink.put(f"#{number}#")
+        return True
+    sink.labels[id(value)] = number = max(sink.labels.values()) + 1
+    sink.put(f"#{number}=")
+    return False
+
+
+def _shared(value: Any) -> set[int]:
+    """The identities of the lists, arrays and structures that are met more than once inside a value."""
+    met: set[int] = set()
+    again: set[int] = set()
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, Cons | list | Array | Structure):
+            continue
+        if id(part) in met:
+            again.add(id(part))
+            continue
+        met.add(id(part))
+        if isinstance(part, Cons):
+            waiting += (part.cdr, part.car)
+        else:
+            waiting += part if isinstance(part, list) else part.items if isinstance(part, Array) else part.values
+    return again
+
+
 def _write_list(value: Cons, escape: bool, sink: _Sink) -> None:
     if _is_pair_of(value) and _write_prefixed(value, escape, sink):
         return
     sink.put("(")
-    _write(value.car, escape, sink)
-    tail = value.cdr
+    tail: Any = value
+    length = sink.style.length
+    written = 0
     while isinstance(tail, Cons):
-        if sink.backquotes and _is_pair_of(tail) and tail.car.name == "unquote":
+        if written and _marked(tail, sink):
             break
-        sink.put(" ")
+        if length is not None and written >= length:
+            sink.put(" ...)" if written else "...)")
+            return
+        if written:
+            sink.put(" ")
         _write(tail.car, escape, sink)
+        written += 1
         tail = tail.cdr
     if tail is not NIL:
         sink.put(" . ")
         _write(tail, escape, sink)
     sink.put(")")
+
+
+def _marked(tail: Cons, sink: _Sink) -> bool:
+    """Whether what follows in a list is written behind a dot: a comma's form, or what has a label."""
+    if sink.backquotes and _is_pair_of(tail) and tail.car.name == "unquote":
+        return True
+    return bool(sink.labels) and id(tail) in sink.labels
 
 
 def _is_pair_of(value: Cons) -> bool:
@@ -158,6 +220,8 @@ def _is_pair_of(value: Cons) -> bool:
 def _write_prefixed(value: Cons, escape: bool, sink: _Sink) -> bool:
     """Write a list of two as the prefix that reads as it; a comma only where a backquote stands around it."""
     head = value.car
+    if sink.labels and id(value.cdr) in sink.labels:
+        return False
     prefix = _PREFIXES.get(head.name)
     if prefix is None:
         prefix = _COMMAS.get(head.name) if sink.backquotes else None
@@ -176,6 +240,9 @@ def _write_items(items: list[Any], escape: bool, sink: _Sink) -> None:
     for position, item in enumerate(items):
         if position:
             sink.put(" ")
+        if position == sink.style.length:
+            sink.put("...")
+            break
         _write(item, escape, sink)
     sink.put(")")
 
@@ -197,6 +264,9 @@ def _write_array(array: Array, escape: bool, sink: _Sink) -> None:
         for index in range(extent):
             if index:
                 sink.put(" ")
+            if index == sink.style.length:
+                sink.put("...")
+                break
             level(axis + 1, start + index * part, part)
         sink.put(")")
 
@@ -204,8 +274,19 @@ def _write_array(array: Array, escape: bool, sink: _Sink) -> None:
 
 
 def _write_structure(value: Structure, escape: bool, sink: _Sink) -> None:
+    printer = next((kind.printer for kind in value.type.line() if kind.printer is not None), None)
+    if printer is not None and sink.own:
+        from sexpgpu.lang.streams import TextOutput
+
+        out = TextOutput()
+        printer(value, out, sink.depth - 1)
+        sink.put(out.text())
+        return
     sink.put(f"#S({spelling(value.type.name.name)}")
-    for slot, part in zip(value.type.slots, value.values, strict=True):
+    for position, (slot, part) in enumerate(zip(value.type.slots, value.values, strict=True)):
+        if position == sink.style.length:
+            sink.put(" ...")
+            break
         sink.put(f" :{spelling(slot.name)} ")
         _write(part, escape, sink)
     sink.put(")")
@@ -238,7 +319,7 @@ def report_of(condition: Condition) -> str:
         reporter(condition, out)
         return out.text()
     control = condition.slots.get("format-control")
-    if isinstance(control, str):
+    if isinstance(control, str) or callable(control):
         from sexpgpu.lang.format import format_text
 
         arguments = condition.slots.get("format-arguments")
@@ -246,108 +327,3 @@ def report_of(condition: Condition) -> str:
     if condition.diagnostic is not None:
         return condition.diagnostic.message
     return f"a condition of type {condition.type.name}"
-
-
-def print_float(value: float) -> str:
-    """Shortest digits that read back; fixed for 1e-3 <= |x| < 1e7, else one digit before the point, `e`."""
-    text = repr(value)
-    size = abs(value)
-    if 1e-3 <= size < 1e7 or size == 0.0:
-        if "e" not in text:
-            return text
-    elif size != size or size == float("inf"):
-        return {"inf": "infinity", "-inf": "-infinity"}.get(text, text)
-    sign = "-" if text[0] == "-" else ""
-    mantissa, _, exponent = text.lstrip("-").partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    power = int(exponent or 0) + len(whole) - 1
-    if whole == "0":
-        power -= len(whole + fraction) - len(digits)
-    digits = digits.rstrip("0")
-    if 1e-3 <= size < 1e7:
-        return sign + "0." + "0" * (-power - 1) + digits
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}e{power}"
-
-
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-_RADIX_PREFIXES: Final = {2: "#b", 8: "#o", 16: "#x"}
-
-
-def digits_in_base(value: int, base: int) -> str:
-    """An integer's digits, a minus sign before those of a negative one."""
-    if base == 10:
-        return str(value)
-    if base in _RADIX_PREFIXES:
-        return format(value, {2: "b", 8: "o", 16: "x"}[base])
-    if value < 0:
-        return "-" + digits_in_base(-value, base)
-    # Halving keeps the cost of long integers near that of their divisions.
-    half = 1
-    while base ** (2 * half) <= value:
-        half *= 2
-    if value < base:
-        return _DIGITS[value]
-    high, low = divmod(value, base**half)
-    return digits_in_base(high, base) + digits_in_base(low, base).rjust(half, "0")
-
-
-def print_rational(value: int | Fraction, base: int, radix: bool) -> str:
-    """An integer or ratio in a base; `radix` says which, for integers in base ten by a point at the end."""
-    text = digits_in_base(value.numerator, base)
-    if type(value) is Fraction:
-        text += f"/{digits_in_base(value.denominator, base)}"
-    if not radix:
-        return text
-    if base == 10 and type(value) is int:
-        return text + "."
-    return _RADIX_PREFIXES.get(base, f"#{base}r") + text
-
-
-def print_character(char: Char, escape: bool) -> str:
-    if not escape:
-        return chr(char.code)
-    return "#\\" + CHARACTER_NAMES.get(char.code, chr(char.code))
-
-
-def print_string(text: str, escape: bool) -> str:
-    if not escape:
-        return text
-    text = text.replace("\\", "\\\\").replace('"', '\\"')
-    # The reader takes a carriage return and a line feed for one line end, unless a backslash parts them.
-    return '"' + text.replace("\r\n", "\r\\\n") + '"'
-
-
-_spellings: dict[str, str] = {}
-
-
-def spelling(name: str) -> str:
-    """A symbol's name as the reader would take it back, between bars where it must be."""
-    found = _spellings.get(name)
-    if found is None:
-        found = name if reads_back(name) else "|" + name.replace("\\", "\\\\").replace("|", "\\|") + "|"
-        if len(_spellings) < 10_000:
-            _spellings[name] = found
-    return found
-
-
-def print_symbol(value: Symbol, escape: bool) -> str:
-    if not escape:
-        return value.name
-    if value.keyword:
-        return ":" + spelling(value.name)
-    return spelling(value.name) if value.interned else "#:" + spelling(value.name)
-
-
-def _plain(value: Any, escape: bool) -> str:
-    return str(value)
-
-
-_ATOMS: Final[dict[type, Callable[[Any, bool], str]]] = {
-    int: _plain,
-    Fraction: _plain,
-    float: lambda value, escape: print_float(value),
-    str: print_string,
-    Symbol: print_symbol,
-    Char: print_character,
-}

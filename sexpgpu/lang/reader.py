@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any
 
-from sexpgpu.diag import Diagnostic, Note
-from sexpgpu.lang.forms import NIL, Cons, Source, SourceCons, Symbol, keyword, symbol
+from sexpgpu.diag import Diagnostic, Edit, Note
+from sexpgpu.lang.balance import surplus, unclosed
+from sexpgpu.lang.forms import NIL, Source, SourceCons, Symbol, symbol
 from sexpgpu.lang.readform import OpenForm, ReadForm
-from sexpgpu.lang.readtime import READ_EVAL, has_feature
+from sexpgpu.lang.readtime import READ_EVAL, has_feature, required_as
 from sexpgpu.lang.tokens import (
     COMMENT_EDGE,
     LEXEME,
@@ -62,6 +62,7 @@ class Reader:
         self._labels: dict[int, Any] = {}
         self._stray: tuple[int, int] | None = None  # a "(" in column 1 inside a list, and that list's start
         self._last: ReadForm | None = None
+        self._column_one_end = 0  # where the last form that began in column 1 ended
         self._resume: int | None = None
 
     def forms(self, start: int = 0) -> Iterator[ReadForm]:
@@ -83,6 +84,8 @@ class Reader:
                 if self._done is not None:
                     yield self._done
                     self._last, self._done = self._done, None
+                    if self._column_one(self._last.start):
+                        self._column_one_end = self._last.end
                 if self._interrupted():
                     break
             else:
@@ -108,8 +111,7 @@ class Reader:
             self._string(text, start, end)
         elif kind == "prefix":
             if text[0] == "," and not self._inside_backquote():
-                self._fault("E-MACRO-005", f"`{text}` outside a backquote", start, end,
-                            "use ` where the list is quoted by '" if self._inside_quote() else None)  # fmt: skip
+                self._comma(text, start, end)
             self._push(text, start)
         elif kind == "char":
             self._character(text, start, end)
@@ -120,6 +122,13 @@ class Reader:
         else:
             self._bad(text, start)
 
+    def _comma(self, text: str, start: int, end: int) -> None:
+        """E-MACRO-005."""
+        quote = next((frame for frame in self._stack if frame.kind == "'"), None)
+        help = f"write it without `{text}`" if quote is None else "use ` where the list is quoted by '"
+        edit = (start, end, "") if quote is None else (quote.start, quote.start + 1, "`")
+        self._fault("E-MACRO-005", f"`{text}` outside a backquote", start, end, help, edits=(edit,))
+
     def _token(self, text: str, start: int, end: int) -> None:
         if text == ".":
             self._dot(start, end)
@@ -129,8 +138,7 @@ class Reader:
             try:
                 value = parse_token(text, self._aliases)
             except BadToken as bad:
-                self._fault(bad.code, bad.message, start, end, bad.help)
-                self._add(NIL, start, end)
+                self._bad_token(bad, start, end)
                 return
             self._memo[text] = value
             if type(value) is Symbol and not value.keyword:
@@ -159,8 +167,12 @@ class Reader:
         try:
             self._add(parse_character(text[2:]), start, end)
         except BadToken as bad:
-            self._fault(bad.code, bad.message, start, end, bad.help)
-            self._add(NIL, start, end)
+            self._bad_token(bad, start, end)
+
+    def _bad_token(self, bad: BadToken, start: int, end: int) -> None:
+        edits = ((start, end, bad.instead),) if bad.instead is not None else ()
+        self._fault(bad.code, bad.message, start, end, bad.help, edits=edits)
+        self._add(NIL, start, end)
 
     def _skip_comment(self, start: int) -> None:
         depth = 0
@@ -173,15 +185,15 @@ class Reader:
         self._give_up()
 
     def _bad(self, text: str, start: int) -> None:
-        if text == '"':
-            self._fault("E-READ-003", "this string is never closed", start, start + 1)
-        elif text in "[]{}":
-            self._fault("E-READ-010", f"`{text}` is not used here", start, start + 1,
-                        "write (vector ...) or #(...)")  # fmt: skip
+        if text in "[]{}":
+            self._fault("E-READ-010", f"`{text}` is not used here", start, start + 1, "write (vector ...) or #(...)")
             return
-        else:
-            what = "|symbol|" if text == "|" else "symbol"
-            self._fault("E-READ-003", f"this {what} is never closed", start, start + 1)
+        what = {'"': "string", "|": "|symbol|"}.get(text, "symbol")
+        line = self._source.text[start:].partition("\n")[0]
+        end = start + len(line.rstrip().rstrip(")"))
+        edits = ((end, end, text),) if text in '"|' else ()
+        help = f"write {text} at its end" if edits else None
+        self._fault("E-READ-003", f"this {what} is never closed", start, start + 1, help, edits=edits)
         self._give_up()
 
     # The # syntaxes beyond #' and #\.
@@ -230,7 +242,7 @@ class Reader:
     # Structure.
 
     def _push(self, kind: str, start: int) -> None:
-        if kind == "(" and self._stack and self._stray is None and start in self._column_one(start):
+        if kind == "(" and self._stack and self._stray is None and self._column_one(start):
             self._stray = (start, next((o.start for o in reversed(self._stack) if "(" in o.kind), start))
         self._stack.append(OpenForm(kind, start))
         if len(self._stack) > DEEPEST:
@@ -238,8 +250,8 @@ class Reader:
             self._stack.clear()
             self._resume = len(self._source.text)
 
-    def _column_one(self, start: int) -> tuple[int, ...]:
-        return (start,) if start == 0 or self._source.text[start - 1] == "\n" else ()
+    def _column_one(self, start: int) -> bool:
+        return start == 0 or self._source.text[start - 1] == "\n"
 
     def _dot(self, start: int, end: int) -> None:
         top = self._stack[-1] if self._stack else None
@@ -257,7 +269,11 @@ class Reader:
             if self._last is not None:
                 a, b = self._source.position(self._last.start), self._source.position(self._last.end - 1)
                 notes = (Note(f"the form that began at {a[0]}:{a[1]} ended at {b[0]}:{b[1]}"),)
-            self._report(Diagnostic("E-READ-002", "this ) closes nothing", self._source.span(start, end), notes=notes))
+            extra = surplus(self._source, self._column_one_end, start)
+            line, col = self._source.position(extra)
+            help = "take it away" if extra == start else f"the ) at {line}:{col} ends its form too early"
+            edits = ((extra, extra + 1, ""),)
+            self._fault("E-READ-002", "this ) closes nothing", start, end, help, notes, edits=edits, of_form=False)
             return
         top = self._stack.pop()
         if top.dot is not None and len(top.items) != top.dot + 1:
@@ -308,28 +324,18 @@ class Reader:
                 mark = top.start + max(1, len(top.kind))
                 datum = SourceCons(head, inner, self._source, top.start, end, top.start, mark)
                 start = top.start
-        self._note_alias(datum)
+        self._aliases.update(required_as(datum))
         self._done = ReadForm(datum, self._source, start, end, self._first_fault, self._read_eval)
         self._first_fault = None
         self._read_eval = False
         self._stray = None
         self._labels.clear()
 
-    def _note_alias(self, datum: Any) -> None:
-        if isinstance(datum, Cons) and datum.car is symbol("require"):
-            words = list(datum)
-            for key, name in pairwise(words):
-                if key is keyword("as") and isinstance(name, Symbol):
-                    self._aliases.add(name.name)
-
     def _inside_backquote(self) -> bool:
         depth = 0
         for frame in self._stack:
             depth += 1 if frame.kind == "`" else -1 if frame.kind[0] == "," else 0
         return depth > 0
-
-    def _inside_quote(self) -> bool:
-        return any(frame.kind == "'" for frame in self._stack)
 
     def _unclosed(self) -> ReadForm:
         """The text ended inside a list: say which, and take up reading at the form that should not be inside."""
@@ -350,11 +356,10 @@ class Reader:
                 f"a ) is probably missing before line {line}"
             )
             note = Note(text, source.span(stray, stray + 1))
-            self._fault("E-READ-001", "this ( is never closed", inside, inside + 1, notes=(note,))
+            self._never_closed(first.start, stray, inside, (note,))
             self._resume = stray
         else:
-            start = lists[-1].start
-            self._fault("E-READ-001", "this ( is never closed", start, start + 1)
+            self._never_closed(first.start, len(source.text), lists[-1].start)
         end = len(source.text) if self._resume is None else self._resume
         datum = self._list(first, end) if first.kind == "(" else NIL
         form = ReadForm(datum, source, first.start, end, self._first_fault, torn=self._torn)
@@ -363,16 +368,27 @@ class Reader:
         self._read_eval = False
         return form
 
+    def _never_closed(self, start: int, end: int, inside: int, notes: tuple[Note, ...] = ()) -> None:
+        """E-READ-001 of the form at `start`, at the list that its lines show to be open, else the one at `inside`."""
+        found = unclosed(self._source, start, end)
+        at = inside if found is None else found.start
+        edits = () if found is None else tuple((offset, offset, ")" * count) for offset, count in found.closings)
+        lines = [f"`{text}` at the end of line {self._source.position(offset)[0]}" for offset, _, text in edits]
+        help = f"write {' and '.join(lines)}" if lines else None
+        self._fault("E-READ-001", "this ( is never closed", at, at + 1, help, notes, edits=edits)
+
     def _give_up(self) -> None:
         """What begins here never ends: nothing behind it can be read."""
         self._torn = True
         self._resume = len(self._source.text)
 
     def _fault(
-        self, code: str, message: str, start: int, end: int, help: str | None = None, notes: tuple[Note, ...] = ()
-    ) -> None:
-        found = Diagnostic(code, message, self._source.span(start, end), help=help, notes=notes)
-        if self._first_fault is None:
+        self, code: str, message: str, start: int, end: int, help: str | None = None, notes: tuple[Note, ...] = (),
+        *, edits: tuple[tuple[int, int, str], ...] = (), of_form: bool = True,
+    ) -> None:  # fmt: skip
+        fix = tuple(Edit(self._source.span(a, b), text) for a, b, text in edits)
+        found = Diagnostic(code, message, self._source.span(start, end), help=help, fix=fix, notes=notes)
+        if self._first_fault is None and of_form:
             self._first_fault = found
         self._report(found)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
-from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
+from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, symbol
 
 READ_EVAL: Final = symbol("read-eval")
 """The head of the form that stands for `#.form` until its file is evaluated up to it."""
@@ -37,3 +38,10 @@ def substitute_read_eval(datum: Any, evaluate: Callable[[Any], Any]) -> Any:
             break
         cell = cell.cdr
     return datum
+
+
+def required_as(form: Any) -> list[str]:
+    """The aliases that a top-level form gives to modules: `(require "x" :as m)`."""
+    if not isinstance(form, Cons) or form.car is not symbol("require"):
+        return []
+    return [name.name for key, name in pairwise(form) if key is keyword("as") and isinstance(name, Symbol)]

@@ -7,17 +7,26 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, Final
 
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import Diagnostic, SxError, error
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import keyword_arguments, python_name, show
-from sexpgpu.lang.conditions import CallFault, Condition
+from sexpgpu.lang.conditions import CallFault, Condition, Poisoned
 from sexpgpu.lang.core.handlers import is_condition
-from sexpgpu.lang.core.signalling import assertion_failed, check_type, define_condition, no_case, no_type
+from sexpgpu.lang.core.signalling import (
+    assertion_failed,
+    check_type,
+    define_condition,
+    no_case,
+    no_type,
+    signal_fault,
+)
 from sexpgpu.lang.faults import condition_from, locate_condition
 from sexpgpu.lang.foreign import Foreign, truth
-from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, all_values, lisp_list, one
+from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, all_values, lisp_list, one, symbol
 from sexpgpu.lang.functions import FunctionInfo
+from sexpgpu.lang.library.check import wrong_form
 from sexpgpu.lang.library.equality import eql
+from sexpgpu.lang.recovery import recoverable, spoilt
 
 UNSET: Final = Symbol("unset")
 
@@ -47,6 +56,11 @@ class Thrown(BaseException):
         super().__init__()
         self.catcher = catcher
         self.value = value
+
+
+def refuse(diagnostic: Diagnostic) -> Any:
+    """Reach a form that analysis refused, which is reported already."""
+    raise Poisoned(diagnostic)
 
 
 def leave(token: Token, value: Any, name: str) -> None:
@@ -134,17 +148,13 @@ def elements(items: Any) -> Iterator[Any]:
         yield cell.car
         cell = cell.cdr
     if cell is not NIL:
-        if isinstance(cell, Foreign):
-            cell.lisp_test()
-        raise error("E-TYPE-001", f"dolist needs a list, got {show(items)}")
+        raise wrong_form("dolist", items if isinstance(items, Cons) else cell, "a list")
 
 
 def counts(count: Any) -> Any:
     """What a `dotimes` goes over."""
     if type(count) is not int:
-        if isinstance(count, Foreign):
-            count.lisp_test()
-        raise error("E-TYPE-001", f"dotimes needs an integer, got {show(count)}")
+        raise wrong_form("dotimes", count, "an integer")
     return range(count)
 
 
@@ -173,6 +183,12 @@ def define_variable(module: Any, name: Symbol, kind: str, place: Any, value: Any
     return name
 
 
+def document(name: Symbol, text: str) -> Any:
+    """Note what a definition of a variable says of it."""
+    active().documents[name, symbol("variable")] = text
+    return name
+
+
 def declare_variable(module: Any, name: Symbol, kind: str, place: Any) -> Any:
     active().declare_variable(module, name, kind, place)
     return name
@@ -196,6 +212,9 @@ def progv(names: Any, values: Any) -> Iterator[None]:
         given = given.cdr if isinstance(given, Cons) else NIL
     try:
         yield
+    except Exception as fault:
+        signal_fault(fault)
+        raise
     finally:
         for ref, contents in reversed(old):
             ref[:] = contents
@@ -228,7 +247,7 @@ def handler_for(fault: Exception, specifiers: list[Any]) -> tuple[Condition, int
 
 @contextmanager
 def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
-    """Run handlers while a condition is signalled; for errors of builtins, when they pass through here."""
+    """Run handlers while a condition is signalled; for errors of builtins, before a binding or a cleanup is passed."""
     entry = list(zip(specifiers, functions, strict=True))
     handlers = active().handlers
     depth = len(handlers)
@@ -236,22 +255,19 @@ def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
     try:
         yield
     except Exception as fault:
-        del handlers[depth:]
-        condition = condition_from(fault)
-        if not any(seen is entry for seen in condition.seen_by):
-            locate_condition(condition, fault)
-            for specifier, function in entry:
-                if is_condition(condition, specifier):
-                    as_function(function)(condition)
+        del handlers[depth + 1 :]
+        signal_fault(fault)
         raise
     finally:
         del handlers[depth:]
 
 
 _OPERATIONS: Final = (
+    refuse, recoverable, spoilt,
     Token, leave, retire, enter_catch, leave_catch, throw, thrown, take, value_list, nth_value, first_of, keys,
     elements, counts, count_reached, case_key, define_function, define_variable, declare_variable, variable_bound,
-    progv, enter_handlers, leave_handlers, handler_for, handler_bind, assertion_failed, check_type, define_condition,
+    document, progv, enter_handlers, leave_handlers, handler_for, handler_bind, signal_fault,
+    assertion_failed, check_type, define_condition,
     no_case, no_type, as_function, truth, one, all_values, lisp_list,
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ from sexpgpu.diag import Diagnostic, Note, Span, SxError, error, nearest, warnin
 from sexpgpu.experiment import KnobSource, KnobValue
 from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.edits import replaced
 from sexpgpu.lang.forms import Cons, Source, Symbol, keyword, symbol
 from sexpgpu.lang.library.typespec import is_type
 from sexpgpu.lang.module import GlobalVariable, Module
@@ -27,6 +28,7 @@ KNOBS: Final = '(defknobs (name default [:type T] [:choices (value...)] [:doc ".
 VARIANT: Final = "(defvariant name (knob value)...)"
 SWEEP: Final = "(defsweep name (knob value...)... | (:zip (knob value...)...)...)"
 MOST_POINTS: Final = 100_000
+_OPTIONS: Final = ("type", "choices", "doc")
 
 
 @frozen
@@ -151,12 +153,14 @@ def _declared(table: dict[str, tuple[Items, Span]], name: str, what: str) -> tup
     raise error("E-KNOB-002", f"the file has no {what} `{name}`", help=help)
 
 
-def _unknown_knob(name: str, declared: Declared, span: Span | None) -> SxError:
+def _unknown_knob(name: str, declared: Declared, place: Place | None) -> SxError:
     near = nearest(name, declared.knobs)
     help = f"did you mean `{near}`?" if near else f"the file's knobs: {' '.join(declared.knobs) or 'none'}"
     own = Note("only the file's own defknobs count here: what a required module declares keeps its default")
-    notes = [own] if span is None and near is None else []
-    return error("E-KNOB-001", f"the file declares no knob `{name}`", span, help=help, notes=notes)
+    notes = [own] if place is None and near is None else []
+    span = place.span if place is not None else None
+    fix = replaced(place, name, near) if place is not None and near else ()
+    return error("E-KNOB-001", f"the file declares no knob `{name}`", span, help=help, fix=fix, notes=notes)
 
 
 def variant_changes(items: Items, declared: Declared) -> dict[str, Any]:
@@ -170,7 +174,7 @@ def _pairs(items: Items, declared: Declared) -> Iterator[tuple[str, tuple[Any, P
         if len(parts) != 2 or not isinstance(parts[0][0], Symbol):
             raise fault(where, "E-KNOB-005", f"expected (knob value), found {show(entry)}")
         if parts[0][0].name not in declared.knobs:
-            raise _unknown_knob(parts[0][0].name, declared, parts[0][1].span)
+            raise _unknown_knob(parts[0][0].name, declared, parts[0][1])
         yield parts[0][0].name, parts[1]
 
 
@@ -203,7 +207,7 @@ def _column(entry: Any, where: Place, declared: Declared) -> list[Point]:
         raise fault(where, "E-KNOB-005", f"expected (knob value...), found {show(entry)}")
     name = parts[0][0].name
     if name not in declared.knobs:
-        raise _unknown_knob(name, declared, parts[0][1].span)
+        raise _unknown_knob(name, declared, parts[0][1])
     return [{name: value} for value in parts[1:]]
 
 
@@ -249,7 +253,7 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
             if source != "set":
                 raise
             session.diagnostics.report(wrong.diagnostic)  # the other values given are looked at all the same
-            value = default
+            value, source = default, "default"
         session.define_variable(module, name, "lexical", value, parts[0][1])
         session.selected.knobs.append(KnobValue(name.name, print_form(value), source))
         session.selected.declarations.append(_declaration(name.name, default, options))
@@ -268,8 +272,12 @@ def _declare_once(session: Session, name: Symbol, place: Place) -> None:
 def _options(items: Items) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for (key, where), (value, _) in zip(items[::2], items[1::2], strict=True):
-        if not isinstance(key, Symbol) or key.name not in ("type", "choices", "doc"):
-            raise malformed(where, KNOBS, f"a knob has no option {show(key)}")
+        if not isinstance(key, Symbol) or key.name not in _OPTIONS:
+            near = nearest(key.name, _OPTIONS) if isinstance(key, Symbol) else None
+            fix = replaced(where, show(key), f":{near}") if near else ()
+            raise malformed(
+                where, KNOBS, f"a knob has no option {show(key)}", f"did you mean :{near}?" if near else None, fix
+            )
         options[key.name] = value
     return options
 
@@ -334,9 +342,10 @@ def define_variant(session: Session, module: Module, form: Cons, place: Place) -
 
 
 def report_unread(session: Session) -> None:
-    """W-KNOB-001 for each knob that no code refers to."""
+    """W-KNOB-001 for each knob that no code refers to, not even misspelt."""
+    meant = {d.help for d in session.diagnostics.errors}
     for variable, place in session.selected.variables:
-        if id(variable) not in session.used:
+        if id(variable) not in session.used and f"did you mean `{variable.name.name}`?" not in meant:
             session.diagnostics.report(
                 warning("W-KNOB-001", f"nothing reads the knob `{variable.name.name}`", place.span)
             )

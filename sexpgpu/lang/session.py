@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from attrs import evolve
 
-from sexpgpu.diag import Diagnostic, Diagnostics, Note, Span, SxError, error, warning
+from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError, error, warning
 from sexpgpu.lang import toplevel
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.core import Analyzer, Environment
@@ -18,15 +19,18 @@ from sexpgpu.lang.builtin import Library, Parameters, show
 from sexpgpu.lang.compiler import Deferred, bare_scope, compile_function, furnish
 from sexpgpu.lang.conditions import BUILT_IN_TYPES, Condition, ConditionType, Poisoned
 from sexpgpu.lang.core import standard_core
-from sexpgpu.lang.faults import converted, current_span, located
-from sexpgpu.lang.forms import NIL, Source, Symbol, T, setf_name, symbol
+from sexpgpu.lang.culprit import pinpointed
+from sexpgpu.lang.faults import converted, current_span, located, of_expansion
+from sexpgpu.lang.forms import Source, Symbol, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.ir import FunctionIR
 from sexpgpu.lang.limits import Limits, Steps, run_deep
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, VariableKind
 from sexpgpu.lang.modules import Modules
 from sexpgpu.lang.observe import Observer
-from sexpgpu.lang.place import EVALUATED, Place, trail_notes
+from sexpgpu.lang.place import EVALUATED, Place
+from sexpgpu.lang.poison import poison_met
+from sexpgpu.lang.recovery import Recovery
 from sexpgpu.lang.selection import Declared, Selected, Selection
 from sexpgpu.lang.streams import TextOutput
 from sexpgpu.lang.toplevel import FormResult
@@ -44,6 +48,7 @@ class Session:
         self.base = Module("library", "", None)
         self.modules = Modules(self, standard_modules)
         self.properties: dict[Symbol, Any] = {}
+        self.documents: dict[tuple[Any, Any], Any] = {}  # what (setf documentation) and defvar say, by name and kind
         self.condition_types: dict[Symbol, ConditionType] = {symbol(n): t for n, t in BUILT_IN_TYPES.items()}
         self.types: dict[Symbol, Callable[[Any], bool]] = {}
         self.type_expanders: dict[Symbol, Callable[..., Any]] = {}
@@ -56,12 +61,11 @@ class Session:
         self.used: set[int] = set()
         self.deferred: dict[int, Deferred] = {}
         self.observer: Observer | None = None
+        self.mender: Callable[[Session, SxError], SxError] | None = None  # looks for a fix of a located error
+        self.recovery = Recovery()
         self._number = 0
-        self._unread: set[int] = set()
         self._steps = Steps(self.limits.steps)
         furnish(self.base, self.tick)
-        for name, value in ((NIL, NIL), (T, T)):
-            self.define_variable(self.base, name, "constant", value, None)
         for library in standard_core():
             self.install(library)
         self.module = self.new_module("user", "")
@@ -94,13 +98,14 @@ class Session:
         return module
 
     def install(self, library: Library) -> None:
-        """Make a library's functions and macros visible to every file."""
+        """Make a library's functions, macros and variables visible to every file."""
         for builtin in library:
             key = library_key(builtin.name, library.names)
             self.base.functions[key] = FunctionCell(key, builtin.call, builtin)
-        for made in library.macros.values():
-            name = symbol(made.name)
+        for name, made in ((symbol(made.name), made) for made in library.macros.values()):
             self.base.macros[name] = Macro(name, _expander(made.expand), made.shape, quiet=True)
+        for kind, written, value in library.variables():
+            self.define_variable(self.base, symbol(written), kind, value, None)
 
     def load_prelude(self, path: str | Path) -> None:
         """Evaluate a file of library definitions: every later file sees them, and its frames are not shown."""
@@ -150,31 +155,30 @@ class Session:
                 known = self.explained(raw)
                 raise known from (raw if known is not raw else raw.__cause__)
 
-    def explained(self, raw: Exception) -> SxError:
-        """The located, coded error that an exception amounts to; a fault of ours is raised again."""
-        known = converted(raw, self.parameters_of)
+    def explained(self, raw: Exception, around: FrameType | None = None) -> SxError:
+        """The located, coded error that an exception amounts to; a fault of ours is raised again.
+
+        `around` is the frame outside those of its traceback, where more of the calls are to be seen.
+        """
+        met = poison_met(raw.__traceback__)
+        known = Poisoned(met.diagnostic) if met is not None else converted(raw, self.parameters_of)
         if known is None:
             raise raw
         known.__traceback__ = raw.__traceback__
-        return located(known)
+        found = self._pinpointed(located(known, around))
+        return found if self.mender is None else self.mender(self, found)
+
+    def _pinpointed(self, fault: SxError) -> SxError:
+        """The error at the part of its form that is at fault, as the source shows."""
+        diagnostic = fault.diagnostic
+        if diagnostic.culprit is not None and not isinstance(fault, Poisoned):
+            text = self.sources.get(diagnostic.span.file) if diagnostic.span is not None else None
+            fault.diagnostic = pinpointed(diagnostic, text, self.module.aliases)
+        return fault
 
     def explain_expansion(self, fault: SxError, macro: Macro, place: Place) -> SxError:
         """An error raised by a macro's expander, shown at the call of the macro."""
-        if isinstance(fault, Poisoned):
-            return fault
-        diagnostic = located(fault).diagnostic
-        inside = diagnostic.span
-        if inside is None or macro.quiet:
-            diagnostic = evolve(diagnostic, span=place.span, expected=diagnostic.expected or macro.shape or None)
-        elif diagnostic.code == "E-MACRO-002" or inside.file != place.source.file:
-            what = "is defined here" if diagnostic.code == "E-MACRO-002" else "failed here"
-            note = Note(f"the macro `{macro.name.name}` {what}", inside)
-            diagnostic = evolve(diagnostic, span=place.span, notes=(note,))
-        elif not any(note.text.startswith("while expanding") for note in diagnostic.notes):
-            diagnostic = diagnostic.noting(Note(f"while expanding ({macro.name.name} ...)", place.span))
-        trail = trail_notes(place)
-        fault.diagnostic = evolve(diagnostic, trail=diagnostic.trail or trail)
-        return fault
+        return self._pinpointed(of_expansion(fault, macro, place))
 
     # Names, from outside.
 
@@ -215,8 +219,7 @@ class Session:
         """The function of a symbol; E-NAME-002 when there is none."""
         cell = self.module.function(name)
         if cell is None or not cell.defined:
-            source = Source("", "")
-            diagnostic = unknown_function(self.module, name, bare_scope(), Place(source, 0, 0))
+            diagnostic = unknown_function(self.module, name, bare_scope(), Place(Source("", ""), 0, 0))
             if isinstance(diagnostic, Poisoned):
                 raise diagnostic
             raise SxError(evolve(diagnostic.diagnostic, span=None))
@@ -247,10 +250,10 @@ class Session:
         return cell.builtin.parameters if cell is not None and cell.builtin is not None else None
 
     def special(self, name: Symbol) -> GlobalVariable:
-        """The special variable of a name, made where there is none."""
+        """The variable that `symbol-value` of a name means, made where there is none; that proclaims nothing."""
         variable = self.module.variable(name)
         if variable is None:
-            variable = self.module.variables[name] = GlobalVariable(name, "special")
+            variable = self.module.variables[name] = GlobalVariable(name, "dynamic")
         return variable
 
     def macroexpand(self, form: Any, environment: Any, once: bool) -> tuple[Any, bool]:
@@ -291,9 +294,10 @@ class Session:
 
     def declare_function(self, module: Module, key: Symbol, place: Place | None) -> FunctionCell:
         """The module's own cell of a function name, so that code analysed from now on refers to it."""
-        cell = module.own_function(key)
-        if cell is None:
-            inherited = module.function(key)
+        cell = module.functions.get(key)
+        if cell is None or key in module.imported:  # a definition is this file's own, whatever it imported
+            self._note_shadowing(module, key, place if key in module.imported else None)
+            inherited = module.base.function(key) if module.base is not None else None
             cell = Analyzer(self, module).undefined(key, bare_scope(), place or Place(Source("", ""), 0, 0))
             if inherited is not None:
                 cell.ref[:] = inherited.ref
@@ -328,17 +332,24 @@ class Session:
         if before is not None and before != place.span and before.file == place.source.file:
             text = f"`{name.name}` is defined twice; the first definition is at {before.line}:{before.col}"
             self.warn(warning("W-NAME-003", text, place.span))
-        inherited = module.base is not None and (module.base.function(name) or module.base.macro(name))
-        source = f"that of {module.imported[name][0]}" if name in module.imported else "the library's own"
-        if (inherited or name in module.imported) and before is None:
-            self.warn(warning("W-NAME-001", f"`{name.name}` shadows {source}", place.span))
+        if before is None or before.file != place.source.file:
+            self._note_shadowing(module, name, place)
+
+    def _note_shadowing(self, module: Module, name: Symbol, place: Place | None, variable: bool = False) -> None:
+        whose = module.shadowed(name, variable)
+        if whose is not None and place is not None:
+            self.warn(warning("W-NAME-001", f"`{name.name}` shadows {whose}", place.span))
+        module.imported.pop(name, None)
 
     def declare_variable(self, module: Module, name: Symbol, kind: str, place: Place | None) -> GlobalVariable:
         """The module's own global variable of a name, perhaps still unbound."""
-        variable, inherited = module.own_variable(name), module.variable(name)
+        variable = module.variables.get(name)
+        inherited = module.base.variable(name) if module.base is not None else None
         if variable is None and inherited is not None and inherited.kind == "special" == kind:
             return inherited
-        if variable is None:
+        if variable is None or name in module.imported:
+            if place is not None and kind == "lexical" and not module.internal:
+                self._note_shadowing(module, name, place, variable=True)
             variable = module.variables[name] = GlobalVariable(name)
         chosen: VariableKind = "special" if kind == "special" else "constant" if kind == "constant" else "lexical"
         variable.kind = chosen

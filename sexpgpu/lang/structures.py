@@ -1,19 +1,38 @@
-"""Structure types and their instances, as `defstruct` makes them."""
+"""Structure types and their instances, as `defstruct` makes them.
+
+With `(:type list)` or `(:type vector)` an instance is a plain list or vector: the type's `Layout` says where its
+slots are, and where its name and those of the types it includes are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from attrs import frozen
+
 from sexpgpu.lang.forms import Symbol
+
+
+@frozen
+class Layout:
+    """Of instances that are lists or vectors: the place of each slot, the places and names of the tags, the length."""
+
+    kind: str  # "list" or "vector"
+    places: tuple[int, ...]
+    tags: tuple[tuple[int, Symbol], ...]
+    size: int
+    named: bool
 
 
 class StructureType:
     """A structure's name, the type it includes, its slots and their default forms, inherited ones first.
 
-    `conc_name` is what the readers' names begin with.
+    `conc_name` is what the readers' names begin with. `printer` is the function of `:print-function`, called with
+    the instance, the stream and a depth, or of `:print-object`, called without the depth.
     """
 
-    __slots__ = ("conc_name", "defaults", "name", "parent", "slots")
+    __slots__ = ("conc_name", "defaults", "layout", "name", "parent", "printer", "slots")
 
     def __init__(
         self,
@@ -22,25 +41,30 @@ class StructureType:
         slots: tuple[Symbol, ...],
         defaults: tuple[Any, ...],
         conc_name: str,
+        layout: Layout | None = None,
     ) -> None:
         self.name = name
         self.parent = parent
         self.slots = slots
         self.defaults = defaults
         self.conc_name = conc_name
+        self.layout = layout
+        self.printer: Any = None
 
     def __call__(self, value: Any) -> bool:
         """Whether a value is an instance, for the session's table of types."""
         return isinstance(value, Structure) and self.includes(value.type)
 
+    def line(self) -> Iterator[StructureType]:
+        """This type, the one it includes, and so on."""
+        found: StructureType | None = self
+        while found is not None:
+            yield found
+            found = found.parent
+
     def includes(self, other: StructureType) -> bool:
         """Whether `other` is this type or one that includes it."""
-        found: StructureType | None = other
-        while found is not None:
-            if found is self:
-                return True
-            found = found.parent
-        return False
+        return any(found is self for found in other.line())
 
 
 class Structure:

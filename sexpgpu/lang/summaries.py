@@ -361,6 +361,8 @@ SUMMARIES: Final[dict[str, str]] = {
     "functionp": "Whether it is a function.",
     "compiled-function-p": "As `functionp`.",
     "hash-table-p": "Whether it is a hash table.",
+    "bit-vector-p": "nil: there are no bit vectors.",
+    "simple-bit-vector-p": "nil: there are no bit vectors.",
     "streamp": "Whether it is a stream.",
     "typep": "Whether it is of a type.",
 }

@@ -54,13 +54,14 @@ CHARACTER_NAMES: Final[dict[str, int]] = {
 
 
 class BadToken(Exception):
-    """A token that reads as nothing: the code, the message and the help of its diagnostic."""
+    """A token that reads as nothing: the code, message and help of its diagnostic, and what to write instead."""
 
-    def __init__(self, code: str, message: str, help: str | None = None) -> None:
+    def __init__(self, code: str, message: str, help: str | None = None, instead: str | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.help = help
+        self.instead = instead
 
 
 def parse_number(text: str, radix: int = 10) -> Any:
@@ -121,11 +122,13 @@ def _with_colon(name: str, aliases: frozenset[str] | set[str]) -> Symbol:
         return keyword(name[1:])
     module, _, rest = name.partition(":")
     if not rest.strip(":"):
-        raise BadToken("E-READ-004", f"`{name}` ends in a colon", f"a keyword's colon comes first: :{module}")
+        raise BadToken(
+            "E-READ-004", f"`{name}` ends in a colon", f"a keyword's colon comes first: :{module}", f":{module}"
+        )
     if module in aliases and ":" not in rest:
         return symbol(name)
     rest = rest.strip(":")
-    raise BadToken("E-READ-009", f"`{name}`: packages are not supported", f"write {rest} or :{rest}")
+    raise BadToken("E-READ-009", f"`{name}`: packages are not supported", f"write {rest} or :{rest}", rest)
 
 
 def _escaped(text: str) -> Symbol:
@@ -153,8 +156,9 @@ def parse_character(name: str) -> Char:
     if code is not None and int(code[1], 16) <= 0x10FFFF:
         return character(int(code[1], 16))
     near = nearest(folded, CHARACTER_NAMES)
-    help = f"did you mean #\\{near.capitalize()}?" if near else None
-    raise BadToken("E-READ-007", f"there is no character named {name}", help)
+    meant = f"#\\{near.capitalize()}" if near else None
+    help = f"did you mean {meant}?" if meant else None
+    raise BadToken("E-READ-007", f"there is no character named {name}", help, meant)
 
 
 def reads_back(name: str) -> bool:

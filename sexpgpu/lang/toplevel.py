@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, frozen
 
 from sexpgpu.diag import Diagnostic, Diagnostics, Note, Span, SxError
+from sexpgpu.lang.analyze.arguments import mismatch
 from sexpgpu.lang.analyze.core import DEEPEST_EXPANSION, Analyzer, endless_expansion
 from sexpgpu.lang.analyze.definition import defined_function, defined_macro
-from sexpgpu.lang.analyze.grammar import SPECIALS, fault, items_of
+from sexpgpu.lang.analyze.grammar import SPECIALS, items_of
 from sexpgpu.lang.analyze.suggest import unknown_function
-from sexpgpu.lang.builtin import Parameters, show, wrong_count
+from sexpgpu.lang.builtin import Parameters, show
 from sexpgpu.lang.compiler import bare_scope, compile_function
 from sexpgpu.lang.conditions import Poisoned
-from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, all_values, setf_name, symbol
+from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, all_values, keyword, setf_name, symbol
 from sexpgpu.lang.functions import FunctionInfo, info_of_function
-from sexpgpu.lang.ir import FunctionIR
+from sexpgpu.lang.ir import FunctionIR, Node
 from sexpgpu.lang.module import FunctionCell, Module, Upcoming
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.printer import print_form
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 PROGN: Final = symbol("progn")
 DEFUN: Final = symbol("defun")
+DEFSTRUCT: Final = symbol("defstruct")
 DEFMACRO: Final = symbol("defmacro")
 REQUIRE: Final = symbol("require")
 PROVIDE: Final = symbol("provide")
@@ -41,6 +44,7 @@ VARIANTS: Final = (symbol("defvariant"), symbol("defsweep"))
 DEFINING: Final = frozenset(
     symbol(name) for name in ("def", "defvar", "defparameter", "defconstant", "define-symbol-macro", "deftype")
 )
+ACCESSORS: Final = (keyword("accessor"), keyword("reader"), keyword("writer"))
 _TOP: Final = Parameters("()")
 
 
@@ -95,7 +99,8 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
             known = session.explained(raw)
             session.handlers.clear()
             session.catchers.clear()
-            session.diagnostics.report(known.diagnostic)
+            for diagnostic in (known.diagnostic, *known.others):
+                session.diagnostics.report(diagnostic)
             _poison(session, module, form.datum, known.diagnostic)
             continue
         made = _result(module, form.datum, name, value, place)
@@ -107,7 +112,7 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
         return results
     if not (module.internal or module.standard):  # a test analyses the standard modules whole
         _check_uncalled(session, module)
-    if selection is not None:
+    if selection is not None and module.torn is None:
         report_unread(session)
     module.upcoming.clear()
     return results
@@ -209,14 +214,18 @@ def evaluate_form(session: Session, module: Module, form: Any, place: Place) -> 
         expansions += 1
         if expansions > DEEPEST_EXPANSION:
             raise endless_expansion(head, place)
-        form = analyzer.expand(macro, form, scope, place)
-        place = place.expanded(head.name, macro.quiet).of_form(form)
+        call, form = form, analyzer.expand(macro, form, scope, place)
+        place = place.expanded(head.name, macro.quiet, call).of_form(form)
     if not isinstance(form, Cons | Symbol):
         return form
     info = FunctionInfo("top level", _TOP, place.span)
     made = FunctionIR(info, None)
     scope.function = made
     made.body = analyzer.analyze(form, scope, place)
+    if analyzer.faults:
+        first, *others = analyzer.faults
+        first.others = tuple(found.diagnostic for found in others)
+        raise first
     return compile_function(module, made, place.source.file, place)()
 
 
@@ -265,6 +274,7 @@ def _prescan(session: Session, module: Module, forms: list[ReadForm]) -> None:
         head = form.datum.car
         span = form.source.span(form.start, form.end)
         module.upcoming.setdefault(name, Upcoming(head.name, span))
+        module.heads.setdefault(name, head.name)
         if head is DEFUN and module.base is not None and module.base.function(name) is not None:
             session.declare_function(module, name, Place(form.source, form.start, form.end))
 
@@ -277,6 +287,8 @@ def _poison(session: Session, module: Module, form: Any, diagnostic: Diagnostic)
         return
     if isinstance(form, Cons) and isinstance(form.car, Symbol):
         session.failures.add(form.car.name)
+        if form.car is REQUIRE:
+            module.missing = diagnostic
         if form.car is KNOBS and isinstance(form.cdr, Cons):
             for entry in form.cdr:
                 name = entry.car if isinstance(entry, Cons) else None
@@ -286,45 +298,69 @@ def _poison(session: Session, module: Module, form: Any, diagnostic: Diagnostic)
     if name is None:
         return
     module.upcoming.pop(name, None)
-    own = module.functions.get(name)
-    defined = (own is not None and own.defined) or name in module.macros
-    if not defined and not (name in module.variables and module.variables[name].ref):
-        module.poisoned[name] = diagnostic
+    for made in (name, *_defined_with(form)):
+        own = module.functions.get(made)
+        defined = (own is not None and own.defined) or made in module.macros
+        if not defined and not (made in module.variables and module.variables[made].ref):
+            module.poisoned[made] = diagnostic
+
+
+def _defined_with(form: Any) -> Iterator[Symbol]:
+    """The functions that a defstruct, or the slots of a defclass or define-condition, would define."""
+    if isinstance(form, Cons) and form.car is DEFSTRUCT:
+        yield from _of_structure(form)
+        return
+    cell = form
+    while isinstance(cell, Cons):
+        following = cell.cdr
+        if cell.car in ACCESSORS and isinstance(following, Cons) and isinstance(following.car, Symbol):
+            yield following.car
+        yield from _defined_with(cell.car)
+        cell = following
+
+
+def _of_structure(form: Cons) -> Iterator[Symbol]:
+    """The functions that a defstruct would define, whatever its options say."""
+    name = defined_name(form)
+    assert name is not None
+    for made in ("make-{}", "copy-{}", "{}-p"):
+        yield symbol(made.format(name.name))
+    cell = form.cdr.cdr
+    while isinstance(cell, Cons):
+        slot = cell.car.car if isinstance(cell.car, Cons) else cell.car
+        if isinstance(slot, Symbol):
+            yield symbol(f"{name.name}-{slot.name}")
+        cell = cell.cdr
 
 
 def _check_uncalled(session: Session, module: Module) -> None:
     """Analyse the functions that nothing has called, and report names that nothing has defined."""
     for deferred in list(session.deferred.values()):
         if deferred.module is module:
-            try:
+            with suppress(Poisoned):
                 deferred.analyze()
-            except SxError as wrong:
-                if not isinstance(wrong, Poisoned):
-                    session.diagnostics.report(wrong.diagnostic)
     session.deferred = {k: d for k, d in session.deferred.items() if d.module is not module}
     for cell, (scope, place) in module.undefined_calls:
         _report_undefined(session, module, cell, scope, place)
     module.undefined_calls.clear()
-    for cell, count, place in module.waiting_calls:
-        _check_count(session, cell, count, place)
+    for cell, args, place in module.waiting_calls:
+        _check_arguments(session, cell, args, place)
     module.waiting_calls.clear()
 
 
-def _check_count(session: Session, cell: FunctionCell, count: int, place: Place) -> None:
-    """E-ARG-001 of a call that nothing has made yet, of a function that the file defines once."""
+def _check_arguments(session: Session, cell: FunctionCell, args: list[Node], place: Place) -> None:
+    """E-ARG of a call that nothing has made yet, of a function that the file defines once."""
     if cell.redefined or not cell.defined:
         return
     try:
         info = info_of_function(cell.ref[0])
     except SxError:
         return  # the function's own fault, which is reported
-    if info is None:
-        return
-    parameters = info.parameters
-    if count < len(parameters.required) or (parameters.most is not None and count > parameters.most):
-        message = wrong_count(info.name, parameters, count).diagnostic.message
+    if info is not None:
         note = Note(f"`{info.name}` is defined here", info.span)
-        _report_once(session, fault(place, "E-ARG-001", message, notes=(note,)))
+        wrong = mismatch(info.name, info.parameters, args, place, (note,))
+        if wrong is not None:
+            _report_once(session, wrong)
 
 
 def _report_once(session: Session, found: SxError) -> None:

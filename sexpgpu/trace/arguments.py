@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from sexpgpu.diag import error, nearest
+from sexpgpu.diag import Culprit, error, nearest
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
 from sexpgpu.tensortype import DTYPES, DType
+
+ELSEWHERE = {
+    "float32": "f32",
+    "float64": "f64",
+    "double": "f64",
+    "bfloat16": "bf16",
+    "int": "i32",
+    "int32": "i32",
+    "int64": "i64",
+    "long": "i64",
+    "uint8": "u8",
+    "byte": "u8",
+}
+"""Names that dtypes have in other languages and libraries."""
 
 
 def integer(what: str, value: Any, role: str) -> int:
@@ -92,13 +106,19 @@ def dtype(what: str, value: Any, float_type: DType) -> DType:
         return float_type
     if name in DTYPES:
         return cast(DType, name)
-    near = nearest(str(name), [*DTYPES, "float"])
+    near = ELSEWHERE.get(str(name)) or nearest(str(name), [*DTYPES, "float"])
     raise error(
         "E-DTYPE-003",
         f"`{what}`: {show(value)} is no dtype",
         expected=" ".join(f":{d}" for d in (*DTYPES, "float")),
-        help=f":{near}" if near else None,
+        help=f"it is called :{near} here" if near else None,
+        culprit=_misspelt(value, near),
     )
+
+
+def _misspelt(value: Any, near: str | None) -> Culprit:
+    """A keyword, and the one that was meant."""
+    return Culprit(word=show(value), instead=f":{near}" if near else None)
 
 
 def flag(value: Any) -> bool:
@@ -125,7 +145,8 @@ def choice(what: str, value: Any, role: str, choices: tuple[str, ...]) -> str:
         "E-ARG-011",
         f"`{what}`: {role} cannot be {show(value)}",
         expected=" ".join(f":{c}" for c in choices),
-        help=f":{near}" if near else None,
+        help=f"did you mean :{near}?" if near else None,
+        culprit=_misspelt(value, near),
     )
 
 
@@ -142,7 +163,8 @@ def options(what: str, plist: Any, known: tuple[str, ...]) -> dict[str, Any]:
             raise error(
                 "E-ARG-002",
                 f"`{what}` has no keyword :{label}; it has " + " ".join(f":{k}" for k in known),
-                help=f":{near}" if near else None,
+                help=f"did you mean :{near}?" if near else None,
+                culprit=_misspelt(key, near),
             )
         found.setdefault(label, value)
     return found

@@ -17,6 +17,8 @@ from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.experiment import Buffer as BufferRecord
 from sexpgpu.experiment import Evaluation, Generator, Group, Loader, LoaderField, RunConfig, State, Update
 from sexpgpu.experiment import Parameter as ParameterRecord
+from sexpgpu.lang.poison import Poison
+from sexpgpu.lang.recovery import poison_of
 from sexpgpu.lang.session import Session
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.contract import Contract, look_up
@@ -29,8 +31,9 @@ from sexpgpu.trace.graphs import (
     trace_init,
     trace_train,
 )
-from sexpgpu.trace.models import Buffer, Parameter, buffers_of, name_tree, parameters_of, settle
+from sexpgpu.trace.models import Buffer, Parameter, buffers_of, is_whole, name_tree, parameters_of, settle
 from sexpgpu.trace.optimizers import AssignedGroup, Slot, assign_groups
+from sexpgpu.trace.standins import made_by, stand_in_evaluations, stand_in_parameter, trace_model, unsaid
 from sexpgpu.trace.updates import trace_state, trace_update, trace_view
 
 
@@ -52,6 +55,8 @@ class Traced:
     views: dict[str, str] = field(factory=dict)
 
 
+STAND_IN_RUN = RunConfig(steps=1, epochs=None)
+"""The run for graphs that are traced only to find the faults in them."""
 TRAIN = "train"
 """The name of the train graph."""
 SUMS = "train sums"
@@ -59,73 +64,135 @@ SUMS = "train sums"
 
 
 def assemble(session: Session, declared: Declarations, context: Context, diagnostics: Diagnostics) -> Traced | None:
-    """Trace everything the file declares; None when a part that all else needs is missing. Faults are reported."""
+    """Trace everything the file declares; None when a part that all else needs is missing.
+
+    Faults are reported. What does not need the parts that have failed is traced all the same, for the faults in it.
+    """
     contract = look_up(session, declared, diagnostics)
     if contract is None:
         return None
-    assert declared.run is not None
-    tracer = Tracer(context, declared.run, _knob_sizes(session))
-    traced = Traced(tracer, contract, declared.run)
-    name_tree(contract.model, "model")
-    settle(contract.model, tracer.float_type)
-    parameters = parameters_of(contract.model)
-    buffers = buffers_of(contract.model)
+    run = declared.run or STAND_IN_RUN
+    tracer = Tracer(context, run, _knob_sizes(session))
+    traced = Traced(tracer, contract, run)
     report = diagnostics.report
+    model = contract.model
+    if isinstance(model, Poison):
+        _trace_without_model(session, declared, traced, model)
+        return None
+    name_tree(model, "model")
+    settle(model, tracer.float_type)
+    parameters = parameters_of(model)
+    buffers = buffers_of(model)
+    whole = is_whole(model)
 
-    trained: list[Parameter] = []
-    with _reporting(session, report, session.span_of("model")):
-        graph = trace_train(tracer, contract, contract.train_loader.batch)
-        reached = parameters_reaching_loss(graph)
-        trained = [p for p in parameters if not p.frozen and p.path in reached]
-        for dead in (p for p in parameters if not p.frozen and p.path not in reached):
-            report(_dead_parameter(dead))
-        if not trained:
-            raise error(
-                "E-RUN-025",
-                "the objective depends on no trained parameter: there is nothing to train",
-                contract.spans["objective"],
-            )
+    trained = [p for p in parameters if not p.frozen]
+    with _reporting(session, session.span_of("model")):
+        graph = trace_train(tracer, contract, _rows(contract.train_loader))
+        if whole:
+            trained = _trained(graph, contract, parameters, report)
     for parameter in parameters:
-        with _reporting(session, report, parameter.span):
+        with _reporting(session, parameter.span):
             trace_init(tracer, parameter)
     for buffer in buffers:
-        with _reporting(session, report, buffer.span):
+        with _reporting(session, buffer.span):
             trace_init(tracer, buffer)
-    evaluations = []
-    for evaluation in declared.evaluations:
-        if evaluation.evaluate is None and contract.evaluate is None:
-            continue
-        with _reporting(session, report, evaluation.span):
-            trace_evaluation(tracer, contract, evaluation, evaluation.loader.batch)
-            evaluations.append(_evaluation_record(evaluation, declared))
+    evaluations = _trace_evaluations(session, declared, traced)
     generators = []
     for generator in declared.generators:
-        with _reporting(session, report, generator.span):
-            generators.append(trace_generator(tracer, contract, generator, declared.flags))
+        if isinstance(contract.train_loader, Poison):
+            break
+        with _reporting(session, generator.span):
+            generators.append(trace_generator(tracer, contract.train_loader, generator, declared.flags))
     groups: list[AssignedGroup] = []
-    with _reporting(session, report, session.span_of("optimizer")):
-        if contract.optimizer is not None:
-            groups = assign_groups(contract.optimizer, trained, report)
-    for group in groups:
-        with _reporting(session, report, group.optimizer.span):
-            _trace_group(traced, group)
+    with _reporting(session, session.span_of("optimizer")):
+        groups = _trace_optimizer(session, traced, trained, report if whole else unsaid)
+    if isinstance(contract.train_loader, Poison) or not contract.whole:
+        return None
 
     group_of = {p.path: g.name for g in groups for p in g.members}
     traced.parameters = tuple(_parameter_record(p, group_of) for p in parameters)
     traced.buffers = tuple(_buffer_record(b) for b in buffers)
-    traced.evaluations = tuple(evaluations)
+    traced.evaluations = tuple(_evaluation_record(e, declared) for e in evaluations)
     traced.generators = tuple(generators)
     traced.train_loader = loader_record(contract.train_loader, declared)
     return traced
 
 
-class _reporting:
-    """Reports a user's fault raised inside the block where it happened, else at `span`, and goes on after it."""
+def _trace_without_model(session: Session, declared: Declarations, traced: Traced, failed: Poison) -> None:
+    """Look for faults in what does not need the model, and in the models that the file defines."""
+    contract = traced.contract
+    with _reporting(session, contract.spans["objective"]):
+        trace_train(traced.tracer, contract, _rows(contract.train_loader))
+    for name, function in made_by(session, "defmodel"):
+        with _reporting(session, session.span_of(name)):
+            trace_model(traced.tracer, name, function, failed)
+    _trace_evaluations(session, declared, traced)
+    with _reporting(session, session.span_of("optimizer"), unless="E-SHAPE"):
+        _trace_optimizer(session, traced, [stand_in_parameter(traced.tracer)], unsaid)
 
-    def __init__(self, session: Session, report: Callable[[Diagnostic], None], span: Span | None) -> None:
+
+def _trace_optimizer(
+    session: Session, traced: Traced, trained: list[Parameter], report: Callable[[Diagnostic], None]
+) -> list[AssignedGroup]:
+    """The groups of the trained parameters, the update of each traced; one of each `defoptimizer` where none is."""
+    optimizer = traced.contract.optimizer
+    groups: list[AssignedGroup] = []
+    if optimizer is not None:
+        groups = assign_groups(optimizer, trained, report)
+    elif session.failures:
+        for name, function in made_by(session, "defoptimizer"):
+            with _reporting(session, session.span_of(name)):
+                groups.append(AssignedGroup(name, name, function(), [stand_in_parameter(traced.tracer)]))
+    for group in groups:
+        with _reporting(session, group.optimizer.span, unless=None if optimizer is not None else "E-SHAPE"):
+            _trace_group(traced, group)
+    return groups
+
+
+def _trace_evaluations(session: Session, declared: Declarations, traced: Traced) -> list[EvaluationValue]:
+    """Those of the declared evaluations that could be traced."""
+    contract = traced.contract
+    done = []
+    for evaluation in declared.evaluations or stand_in_evaluations(session, contract):
+        if evaluation.evaluate is None and contract.evaluate is None:
+            continue
+        with _reporting(session, evaluation.span):
+            trace_evaluation(traced.tracer, contract, evaluation, _rows(evaluation.loader))
+            done.append(evaluation)
+    return done
+
+
+def _rows(loader: LoaderValue | Poison) -> int:
+    return 1 if isinstance(loader, Poison) else loader.batch
+
+
+def _trained(
+    graph: GraphTrace, contract: Contract, parameters: list[Parameter], report: Callable[[Diagnostic], None]
+) -> list[Parameter]:
+    """The parameters that training changes; W-PARAM-001 for each other one, E-RUN-025 when there is none."""
+    reached = parameters_reaching_loss(graph)
+    trained = [p for p in parameters if not p.frozen and p.path in reached]
+    for dead in (p for p in parameters if not p.frozen and p.path not in reached):
+        report(_dead_parameter(dead))
+    if not trained:
+        raise error(
+            "E-RUN-025",
+            "the objective depends on no trained parameter: there is nothing to train",
+            contract.spans["objective"],
+        )
+    return trained
+
+
+class _reporting:
+    """Reports a user's fault raised inside the block where it happened, else at `span`, and goes on after it.
+
+    Faults of the family `unless` are passed over.
+    """
+
+    def __init__(self, session: Session, span: Span | None, unless: str | None = None) -> None:
         self.session = session
-        self.report = report
         self.span = span
+        self.unless = unless
 
     def __enter__(self) -> None:
         return None
@@ -134,16 +201,20 @@ class _reporting:
         if not isinstance(fault, Exception):
             return False
         # A call with too many arguments is Python's exception until the session explains it; ours flies on.
-        self.report(self.session.explained(fault).diagnostic.at(self.span))
+        known = self.session.explained(fault)
+        if self.unless is None or not known.diagnostic.code.startswith(self.unless):
+            poison_of(known, self.span)
         return True
 
 
 def _knob_sizes(session: Session) -> dict[int, str]:
-    """Which knobs hold a size, by the size: `128: knob width (default)`."""
+    """Which knobs hold a size, by the size: `128: knob width (default, 3:12)`."""
     found: dict[int, list[str]] = {}
     for knob in session.selected.knobs:
         if knob.value.isdigit() and int(knob.value) > 1:
-            found.setdefault(int(knob.value), []).append(f"knob {knob.name} ({knob.source})")
+            place = session.span_of(knob.name)
+            at = f", {place.line}:{place.col}" if place is not None and knob.source == "default" else ""
+            found.setdefault(int(knob.value), []).append(f"knob {knob.name} ({knob.source}{at})")
     return {size: " or ".join(names) for size, names in found.items()}
 
 
@@ -236,10 +307,15 @@ def loader_record(value: LoaderValue, declared: Declarations) -> Loader:
     )
 
 
+def _loader_of(value: EvaluationValue, declared: Declarations) -> Loader:
+    assert isinstance(value.loader, LoaderValue)
+    return loader_record(value.loader, declared)
+
+
 def _evaluation_record(value: EvaluationValue, declared: Declarations) -> Evaluation:
     return Evaluation(
         value.name,
-        loader_record(value.loader, declared),
+        _loader_of(value, declared),
         value.name,
         value.every,
         value.at,

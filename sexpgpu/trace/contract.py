@@ -7,8 +7,12 @@ from typing import Any
 
 from attrs import frozen
 
-from sexpgpu.diag import Diagnostic, Diagnostics, Note, Span, SxError, nearest
+from sexpgpu.diag import Diagnostic, Diagnostics, Edit, Note, Span, SxError, nearest
+from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.culprit import span_of_word
+from sexpgpu.lang.forms import symbol
+from sexpgpu.lang.poison import Poison
 from sexpgpu.lang.session import Session
 from sexpgpu.trace.declarations import Declarations, LoaderValue
 from sexpgpu.trace.models import Model
@@ -17,12 +21,16 @@ from sexpgpu.trace.optimizers import Optimizer, OptimizerGroups
 
 @frozen
 class Contract:
-    """What the contract names hold; `evaluate` and `optimizer` are None where they are not needed or failed."""
+    """What the contract names hold, poison where that is missing or failed; `evaluate` is None where not needed.
 
-    train_loader: LoaderValue
+    `whole` says that nothing is missing: the experiment can be run if its graphs can be traced.
+    """
+
+    whole: bool
+    train_loader: LoaderValue | Poison
     prepare: Callable[..., Any]
     eval_prepare: Callable[..., Any]
-    model: Model
+    model: Model | Poison
     objective: Callable[..., Any]
     evaluate: Callable[..., Any] | None
     optimizer: Optimizer | OptimizerGroups | None
@@ -56,8 +64,8 @@ _FORMS = {
 def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) -> Contract | None:
     """The contract of the file just evaluated, after reporting what is missing or of the wrong kind.
 
-    None when the train graph cannot be traced without it. A name whose definition failed is missing silently: its own
-    error has been reported. So is every name of a file that could not be read whole.
+    A name whose definition failed is missing silently: its own error has been reported. So is every name of a file
+    that could not be read whole, whose contract is None.
     """
     if any(d.code.startswith("E-READ") for d in diagnostics):
         return None
@@ -66,30 +74,33 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
     for name in ("train-loader", "prepare", "model", "objective", "optimizer"):
         found = session.variable(name) if name in kinds else session.function(name)
         wrong = found is not None and name in kinds and not isinstance(found, kinds[name])
-        if (found is None or wrong) and not session.poisoned(name):
-            diagnostics.report(_missing(session, declared, name, found))
-        values[name] = None if wrong else found
+        failure = session.module.poisoned.get(symbol(name))
+        if (found is None or wrong) and failure is None:
+            failure = _missing(session, declared, name, found)
+            diagnostics.report(failure)
+        values[name] = found if failure is None else Poison(failure)
     evaluate = session.function("evaluate")
-    if evaluate is None and not session.poisoned("evaluate"):
+    failed = session.module.poisoned.get(symbol("evaluate"))
+    if evaluate is None and failed is not None:
+        evaluate = Poison(failed).lisp_call
+    elif evaluate is None:
         without = [e for e in declared.evaluations if e.evaluate is None]
         if without:
             diagnostics.report(_missing(session, declared, "evaluate", None, without[0].span))
-    if declared.run is None:
-        if not session.failed("defrun"):
-            diagnostics.report(_missing(session, declared, "defrun", None))
-        return None
-    if any(values[name] is None for name in ("train-loader", "prepare", "model", "objective")):
-        return None
-    prepare = values["prepare"]
+    if declared.run is None and not session.failed("defrun"):
+        diagnostics.report(_missing(session, declared, "defrun", None))
+    optimizer = values.pop("optimizer")
+    prepare = as_function(values["prepare"])
     return Contract(
+        declared.run is not None and not any(isinstance(value, Poison) for value in values.values()),
         values["train-loader"],
         prepare,
         session.function("eval-prepare") or prepare,
         values["model"],
-        values["objective"],
+        as_function(values["objective"]),
         evaluate,
-        values["optimizer"],
-        {name: session.span_of(name) for name in ("prepare", "eval-prepare", "objective", "evaluate")},
+        None if isinstance(optimizer, Poison) else optimizer,
+        {name: session.span_of(name) for name in ("prepare", "eval-prepare", "model", "objective", "evaluate")},
         session.explained,
     )
 
@@ -105,8 +116,24 @@ def _missing(
     actual = None if found is None else show(found)
     span = session.span_of(name) or needed_at or _end(session, str(declared.entry))
     near = nearest(name, session.module.own_names()) if found is None else None
-    notes = (Note(f"did you mean `{near}`?", session.span_of(near)),) if near else ()
-    return Diagnostic(code, what, span, expected=wanted, actual=actual, help=form, notes=notes)
+    meant = session.span_of(near) if near else None
+    notes = (Note(f"did you mean `{near}`?", meant),) if near else ()
+    fix = _renamed(session, meant, near, name) if near and meant else _added(span, name, form, found)
+    return Diagnostic(code, what, span, expected=wanted, actual=actual, help=form, fix=fix, notes=notes)
+
+
+def _renamed(session: Session, definition: Span, old: str, new: str) -> tuple[Edit, ...]:
+    """The definition of `old` under the name `new`."""
+    at = span_of_word(definition, session.sources.get(definition.file, ""), old)
+    return (Edit(at, new),) if at is not None else ()
+
+
+def _added(end: Span, name: str, form: str, found: Any) -> tuple[Edit, ...]:
+    """The form at the end of the file, where it serves any file."""
+    if found is not None or name not in ("defrun", "optimizer", "evaluate"):
+        return ()
+    behind = Span(end.file, end.end_line, end.end_col, end.end_line, end.end_col)
+    return (Edit(behind, f"\n{form}"),)
 
 
 def _end(session: Session, file: str) -> Span:

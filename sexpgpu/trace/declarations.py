@@ -11,9 +11,10 @@ from typing import Any
 from attrs import define, field, frozen
 
 from sexpgpu.data.source import Source
-from sexpgpu.diag import Note, Span, error
+from sexpgpu.diag import Culprit, Note, Span, error
 from sexpgpu.experiment import RunConfig
 from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import TensorType
 
 
@@ -65,7 +66,7 @@ class EvaluationValue:
     """A `defeval`, as declared."""
 
     name: str
-    loader: LoaderValue
+    loader: LoaderValue | Poison
     every: Any = None
     at: tuple[int, ...] = ()
     batches: int | None = None
@@ -141,7 +142,8 @@ class Declarations:
         """Keep the run; E-RUN-011 at a second one."""
         if self.run is not None:
             note = [Note("the first defrun", self.run.span)] if self.run.span else []
-            raise error("E-RUN-011", "a file has one defrun", notes=note)
+            help = "leave one of them out"
+            raise error("E-RUN-011", "a file has one defrun", help=help, notes=note, culprit=Culprit(away=True))
         self.run = run
 
 

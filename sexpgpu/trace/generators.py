@@ -17,20 +17,19 @@ from sexpgpu.lang.forms import NIL, keyword, lisp_list, one
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.builtins.control import leaves
 from sexpgpu.trace.builtins.observe import Batch
-from sexpgpu.trace.contract import Contract
 from sexpgpu.trace.declarations import Flags, GeneratorValue, LoaderValue
 from sexpgpu.trace.graph import GraphTrace, Tracer
 from sexpgpu.trace.optimizers import ContextScalar
 from sexpgpu.trace.tensor import Tensor, as_tensor
 
 
-def trace_generator(tracer: Tracer, contract: Contract, declared: GeneratorValue, flags: Flags) -> Generator:
+def trace_generator(tracer: Tracer, loader: LoaderValue, declared: GeneratorValue, flags: Flags) -> Generator:
     """Trace the three graphs of a generator, `<name> init`, `<name> trip` and `<name> emit`.
 
     E-FLOW-007: a trip gives a state of another type than it takes. E-RUN-033: nothing is emitted.
     """
-    text = declared.text or _text_of(contract.train_loader)
-    given = _Clauses(tracer, contract.train_loader, declared, flags, text)
+    text = declared.text or _text_of(loader)
+    given = _Clauses(tracer, loader, declared, flags, text)
     graph = given.graph("init")
     with graph.tracing():
         state, state_of = leaves(one(declared.init(given.context(graph))), lambda v: as_tensor(v, declared.name))

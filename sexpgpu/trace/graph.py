@@ -23,6 +23,8 @@ from sexpgpu.dialects.opdef import Move
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.signature import write_signature
 from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig, SampleForm
+from sexpgpu.lang.active import active
+from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.session import current_span
 from sexpgpu.tensortype import DType, TensorType
 
@@ -126,6 +128,7 @@ class GraphTrace:
         self.inputs: list[Input] = []
         self.outputs: list[tuple[Output, Val]] = []
         self.counters: dict[str, int] = {}
+        self._known = 0
         self.proposals: dict[str, Tensor] = {}
         self.scope = ""  # of the names of random draws, where several graphs share a stream
         self.frozen = False
@@ -151,12 +154,27 @@ class GraphTrace:
 
     @contextmanager
     def tracing(self) -> Iterator[GraphTrace]:
-        """Make this the active graph."""
+        """Make this the active graph. A fault leaves it explained: what may mend it is tried while it is active.
+
+        After faults that a guard catches inside, tracing goes on to find more; the block fails when it is left.
+        """
         token = _active.set(self)
+        recovery = active().recovery
+        self._known = recovery.count
         try:
-            yield self
+            with recovery.going_on():
+                yield self
+        except Exception as raw:
+            raise active().explained(raw) from None
         finally:
             _active.reset(token)
+        if self.failed and recovery.last is not None:
+            raise Poisoned(recovery.last.diagnostic)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a part has failed so far and tracing goes on."""
+        return active().recovery.count > self._known
 
     @contextmanager
     def inside(self, path: str) -> Iterator[None]:

@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import Span, SxError, error
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, all_values, keyword, lisp_list, one
 from sexpgpu.lang.functions import info_of_function
+from sexpgpu.lang.poison import Poison, poison_among
+from sexpgpu.lang.recovery import poison_of
 from sexpgpu.trace.builtins.observe import Batch
 from sexpgpu.trace.contract import Contract
 from sexpgpu.trace.declarations import EvaluationValue, LoaderValue
 from sexpgpu.trace.graph import GraphTrace, Tracer
-from sexpgpu.trace.models import Buffer, Parameter
+from sexpgpu.trace.models import Buffer, Model, Parameter
 from sexpgpu.trace.optimizers import context_plist
 from sexpgpu.trace.tensor import TensorLike, as_tensor
 
@@ -27,8 +29,11 @@ def trace_train(tracer: Tracer, contract: Contract, rows: int, name: str = "trai
     graph = GraphTrace(tracer, name, training=True, rows=rows, stream="train", prefix="train")
     with graph.tracing():
         outputs, labels = _forward(graph, contract, contract.train_loader, "prepare", rows)
+        if poison_among([*outputs, *labels]) is None:
+            _require_labels(contract, contract.objective, "prepare", len(outputs) + len(labels))
+        given = _call(graph, contract, "objective", contract.objective, outputs, labels)
         with _shown_at(contract, "objective"):
-            loss = as_tensor(one(_call(graph, contract.objective, [*outputs, *labels])), "objective")
+            loss = as_tensor(one(given), "objective")
         if loss.type.shape or not loss.type.is_float:
             raise error(
                 "E-SHAPE-020",
@@ -53,9 +58,11 @@ def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationVal
     graph = GraphTrace(tracer, declared.name, rows=rows, stream="eval", prefix=declared.name)
     with graph.tracing():
         outputs, labels = _forward(graph, contract, declared.loader, "eval-prepare", rows)
-        with _shown_at(contract, "evaluate"):
-            _call(graph, evaluate, [*outputs, *labels])
-        if not graph.outputs:
+        if poison_among([*outputs, *labels]) is None:
+            which = "eval-prepare" if contract.spans["eval-prepare"] else "prepare"
+            _require_labels(contract, evaluate, which, len(outputs) + len(labels))
+        _call(graph, contract, "evaluate", evaluate, outputs, labels)
+        if not graph.outputs and not graph.failed:
             raise error(
                 "E-RUN-022",
                 f"evaluation `{declared.name}` reports nothing",
@@ -86,25 +93,76 @@ def parameters_reaching_loss(graph: GraphTrace) -> set[str]:
 
 
 def _forward(
-    graph: GraphTrace, contract: Contract, loader: LoaderValue, which: str, rows: int
+    graph: GraphTrace, contract: Contract, loader: LoaderValue | Poison, which: str, rows: int
 ) -> tuple[list[Any], list[Any]]:
-    """The model's outputs and the labels for one batch, as `prepare` or `eval-prepare` makes them."""
+    """The model's outputs and the labels for one batch, as `prepare` or `eval-prepare` makes them.
+
+    What failed is poison; the poison of `prepare` stands for all that it would give.
+    """
     prepare = contract.prepare if which == "prepare" else contract.eval_prepare
     place = contract.spans[which] or contract.spans["prepare"]
-    batch = Batch(loader.name, {n: loader.batch_type(n, rows) for n in loader.fields})
-    with _shown_at(contract, which if contract.spans[which] else "prepare"):
-        prepared = all_values(_with_context(graph, prepare, batch))
+    batch: Any = loader
+    if not isinstance(loader, Poison):
+        batch = Batch(loader.name, {n: loader.batch_type(n, rows) for n in loader.fields})
+    try:
+        prepared = _prepared(_with_context(graph, prepare, batch), which, place)
+    except Exception as raw:
+        failed = poison_of(contract.explain(raw), place)
+        prepared = ([failed], [failed])
+    inputs, labels = prepared
+    try:
+        return _outputs(contract.model, inputs), labels
+    except Exception as raw:
+        return [poison_of(contract.explain(raw), contract.spans["model"])], labels
+
+
+def _prepared(given: Any, which: str, place: Span | None) -> tuple[list[Any], list[Any]]:
+    """The inputs and labels among what `prepare` gave; E-RUN-023 where they are no tensors."""
+    prepared = all_values(given)
+    if prepared and isinstance(prepared[0], Poison):
+        return [prepared[0]], list(prepared[1:]) or [prepared[0]]
     if not prepared or prepared[0] is NIL:
         raise error("E-RUN-023", f"`{which}` gives no input", place, help="(values input label)")
     first, *labels = prepared
     inputs = list(first) if isinstance(first, Cons) else [first]
     for value in (*inputs, *labels):
-        if not isinstance(value, TensorLike):
+        if not isinstance(value, TensorLike | Poison):
             raise error(
                 "E-RUN-023", f"`{which}` must give tensors", place, actual=show(value), help="(values input label)"
             )
-    outputs = list(all_values(contract.model.lisp_call(*inputs)))
-    return outputs, labels
+    return inputs, labels
+
+
+def _outputs(model: Model | Poison, inputs: list[Any]) -> list[Any]:
+    """What the model gives for `inputs`; E-PARAM-011 where that is nothing."""
+    outputs = list(all_values(model.lisp_call(*inputs)))
+    if isinstance(model, Poison):
+        return outputs
+    if not outputs or any(output is NIL for output in outputs):
+        forward = info_of_function(model.forward)
+        raise error(
+            "E-PARAM-011",
+            f"the forward of `{model.kind}` gives {'nil' if outputs else 'no value'}",
+            forward.span if forward is not None else None,
+            expected="a tensor, a list of tensors, or several of these",
+            help="its last form is what the model gives",
+        )
+    return outputs
+
+
+def _require_labels(contract: Contract, function: Callable[..., Any], which: str, given: int) -> None:
+    """E-RUN-026 where an objective or evaluate has parameters for more labels than `prepare` gives."""
+    info = info_of_function(function)
+    wanted = info.parameters.required if info is not None else ()
+    if given < len(wanted):
+        missing = " ".join(wanted[given:])
+        raise error(
+            "E-RUN-026",
+            f"`{which}` gives no {missing}",
+            contract.spans[which] or contract.spans["prepare"],
+            expected=f"(values input {missing})",
+            help="the labels are the further values of prepare",
+        )
 
 
 def _with_context(graph: GraphTrace, function: Callable[..., Any], batch: Batch) -> Any:
@@ -115,12 +173,28 @@ def _with_context(graph: GraphTrace, function: Callable[..., Any], batch: Batch)
     return function(batch)
 
 
-def _call(graph: GraphTrace, function: Callable[..., Any], arguments: list[Any]) -> Any:
-    """A contract function with `:ctx` where its lambda list names that keyword."""
-    info = info_of_function(function)
-    if info is not None and "ctx" in (info.parameters.keys or ()):
-        arguments = [*arguments, keyword("ctx"), context_plist(graph, LOOP_CONTEXT)]
-    return function(*arguments)
+def _call(
+    graph: GraphTrace,
+    contract: Contract,
+    name: str,
+    function: Callable[..., Any],
+    outputs: list[Any],
+    labels: list[Any],
+) -> Any:
+    """A contract function, with `:ctx` where its lambda list names that keyword; poison where it failed."""
+    try:
+        info = info_of_function(function)
+        failed = poison_among([*outputs, *labels])
+        missing = len(info.parameters.required) - len(outputs) - len(labels) if info is not None else 0
+        # Poison may stand for more than one value, or for none: it is taken for as many as are wanted.
+        arguments = [*outputs, *[failed] * max(0, missing if failed is not None else 0), *labels]
+        if failed is not None and info is not None and info.parameters.rest is None:
+            del arguments[info.parameters.positional :]
+        if info is not None and "ctx" in (info.parameters.keys or ()):
+            arguments += [keyword("ctx"), context_plist(graph, LOOP_CONTEXT)]
+        return function(*arguments)
+    except Exception as raw:
+        return poison_of(contract.explain(raw), contract.spans[name])
 
 
 def trace_init(tracer: Tracer, target: Parameter | Buffer) -> GraphTrace:
@@ -135,6 +209,7 @@ def trace_init(tracer: Tracer, target: Parameter | Buffer) -> GraphTrace:
             raise error(
                 "E-PARAM-008",
                 f"the initializer of `{target.path}` gives another shape",
+                target.span,
                 expected=str(kind),
                 actual=str(value.type),
                 notes=value.provenance(),

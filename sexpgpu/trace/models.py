@@ -11,8 +11,10 @@ from typing import Any
 
 from attrs import define, field
 
-from sexpgpu.diag import Note, Span, error
+from sexpgpu.diag import Note, Span, SxError, error
 from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.functions import info_of_function
+from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import DType, TensorType
 from sexpgpu.trace.graph import GraphTrace, current_graph
 from sexpgpu.trace.tensor import Reference, Tensor
@@ -29,6 +31,7 @@ class Parameter(Reference):
     frozen: bool = False
     span: Span | None = None
     shape_source: str = ""
+    owner: str = ""  # the layer of a standard module that it belongs to, and where the file makes that
     path: str | None = None
     aliases: list[str] = field(factory=list)
 
@@ -43,7 +46,7 @@ class Parameter(Reference):
             self.type,
             frozen=self.frozen,
             span=self.span,
-            source=f"parameter {self.path}, declared {self.shape_source}",
+            source=f"parameter {self.path}, declared {self.shape_source}{self.owner}",
         )
         return graph.emit("stop_gradient", tensor) if graph.frozen else tensor
 
@@ -75,7 +78,7 @@ class Buffer(Reference):
 
 
 Child = Any
-"""A Parameter, a Buffer, a Model, or a (nested) list of models."""
+"""A Parameter, a Buffer, a Model, poison, or a (nested) list of models."""
 
 
 @define(eq=False)
@@ -87,6 +90,7 @@ class Model(Foreign):
     forward: Callable[..., Any] | None = None
     span: Span | None = None
     path: str | None = None
+    whole: bool = True  # none of its declarations failed
 
     def declare(self, name: str, child: Child) -> Child:
         """Add a declaration; E-PARAM-002 when the instance has that name already."""
@@ -99,7 +103,19 @@ class Model(Foreign):
         assert self.forward is not None  # an instance leaves `defmodel` complete
         graph = current_graph(self.kind)
         with graph.inside(_named(self, self.path)):
-            return self.forward(*args)
+            try:
+                return self.forward(*args)
+            except TypeError as fault:
+                if fault.__traceback__ is None or fault.__traceback__.tb_next is not None:
+                    raise  # not this call
+                raise self._wrong_count(len(args)) from None
+
+    def _wrong_count(self, given: int) -> SxError:
+        """E-ARG-001 of a call with too many inputs or too few."""
+        info = info_of_function(self.forward)
+        takes = info.parameters.takes().replace("argument", "input") if info is not None else "takes other inputs"
+        notes = [Note(f"the {self.kind} is made here", self.span)] if self.span is not None else []
+        return error("E-ARG-001", f"the model `{self.kind}` {takes}, got {given}", notes=notes)
 
     def lisp_print(self) -> str:
         return f"#<model {self.kind}{f' as {self.path}' if self.path else ''}>"
@@ -147,7 +163,7 @@ def _walk(node: Child, path: str) -> Iterator[tuple[str, Any]]:
             yield from _walk(child, f"{path}.{name}")
     elif isinstance(node, Parameter | Buffer):
         yield path, node
-    else:
+    elif not isinstance(node, Poison):
         for i, item in enumerate(node):
             yield from _walk(item, f"{path}.{i}")
 
@@ -162,6 +178,11 @@ def buffers_of(root: Model) -> list[Buffer]:
     """Every buffer under `root` once."""
     found = {id(n): n for _, n in _walk(root, "") if isinstance(n, Buffer)}
     return list(found.values())
+
+
+def is_whole(root: Model) -> bool:
+    """Whether every declaration under `root` could be made."""
+    return all(node.whole for _, node in _walk(root, "") if isinstance(node, Model))
 
 
 def settle(root: Model, float_type: DType) -> None:

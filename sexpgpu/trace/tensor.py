@@ -12,12 +12,15 @@ from typing import Any
 
 from mlir import ir
 
-from sexpgpu.diag import Note, Span, error
+from sexpgpu.diag import Note, Span, SxError, error
 from sexpgpu.dialects.builder import Val
 from sexpgpu.dialects.opdef import Array
 from sexpgpu.dialects.read import attrs_of, op_name
+from sexpgpu.dialects.rules import marked
+from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import Symbol
+from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import DType, TensorType
 from sexpgpu.trace.graph import GraphTrace, active_graph, current_graph
 
@@ -47,6 +50,17 @@ class TensorLike(Foreign):
             expected="an ordinary value",
             actual=f"{self.lisp_print()}",
             help="(where test a b) computes both and picks by element; (dim x i), (rank x), (training-p) are ordinary",
+        )
+
+    def lisp_refused(self, message: str, needs: str, /) -> SxError:
+        rank = self.type.rank
+        loop = "(dotimes (i (dim x 0)) ...) counts its rows, (gather x i) reads one" if rank else None
+        return error(
+            "E-FLOW-001",
+            f"{message}: what a tensor holds is known only when the graph runs",
+            expected=needs,
+            actual=self.lisp_print(),
+            help=f"(shape x) is a list and (dim x 0) an integer, both known now; {loop}" if loop else None,
         )
 
     def lisp_print(self) -> str:
@@ -104,6 +118,8 @@ def as_tensor(value: Any, what: str, *, like: TensorType | None = None) -> Tenso
         )
     if isinstance(value, Reference):
         return value.resolve(current_graph(what))
+    if isinstance(value, Poison):
+        raise Poisoned(value.diagnostic)
     if isinstance(value, int | float | Fraction):
         graph = current_graph(what)
         dtype = like.dtype if like else graph.float_type if isinstance(value, float | Fraction) else "i32"
@@ -211,7 +227,7 @@ def broadcast_shape(what: str, *operands: Tensor) -> tuple[int, ...]:
                     "E-SHAPE-001",
                     f"`{what}`: the shapes do not broadcast: axis {i - rank} is {result[i]} in one, {size} in another",
                     expected="equal sizes, or 1, on every axis counted from the right",
-                    actual=" and ".join(str(t.type) for t in operands),
+                    actual=" and ".join(marked(t.type, i - rank) for t in operands),
                     notes=[note for t in operands for note in t.provenance()],
                 )
             result[i] = size

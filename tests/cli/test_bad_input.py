@@ -67,7 +67,10 @@ def test_a_shape_error_says_where_the_sizes_come_from(tmp_path: Path) -> None:
     done = sexpgpu("check", file)
     refused(done, "E-SHAPE-013")
     assert f"{file}:6:" in done.stderr
-    assert "transpose of parameter model.w, declared (width 2); 3 is the value of knob width (default)" in done.stderr
+    assert (
+        "transpose of parameter model.w, declared (width 2); 3 is the value of knob width (default, 2:12)"
+        in done.stderr
+    )
     assert "field x of loader train-loader" in done.stderr
 
 

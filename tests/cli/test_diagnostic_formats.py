@@ -79,7 +79,7 @@ def places(result: Any, member: str) -> list[Any]:
 
 
 def test_a_sarif_log_has_the_structure_of_the_standard(tmp_path: Path) -> None:
-    """§3.13 sarifLog, §3.14 run, §3.19 toolComponent, §3.49 reportingDescriptor, §3.27 result, §3.29-3.30 places."""
+    """§3.13 sarifLog, §3.14 run, §3.19 toolComponent, §3.49 descriptor, §3.27 result, §3.29-3.30 places, §3.55 fix."""
     log = logged(faulty(tmp_path))
     assert log.keys() == {"$schema", "version", "runs"}
     assert log["version"] == "2.1.0"
@@ -97,7 +97,7 @@ def test_a_sarif_log_has_the_structure_of_the_standard(tmp_path: Path) -> None:
         assert rule["shortDescription"] == {"text": ENTRIES[rule["id"]].title}
         assert rule["defaultConfiguration"]["level"] == ("warning" if rule["id"][0] == "W" else "error")
     for result in run["results"]:
-        assert result.keys() - {"relatedLocations"} == {"ruleId", "ruleIndex", "level", "message", "locations"}
+        assert result.keys() - {"relatedLocations", "fixes"} == {"ruleId", "ruleIndex", "level", "message", "locations"}
         assert ids[result["ruleIndex"]] == result["ruleId"]
         assert result["level"] in {"none", "note", "warning", "error"}
         assert isinstance(result["message"]["text"], str)
@@ -109,6 +109,13 @@ def test_a_sarif_log_has_the_structure_of_the_standard(tmp_path: Path) -> None:
             assert (region["endLine"], region["endColumn"]) > (region["startLine"], region["startColumn"])
         for related in result.get("relatedLocations", []):
             assert related["message"]["text"]
+        for fix in result.get("fixes", []):
+            for change in fix["artifactChanges"]:
+                assert change.keys() == {"artifactLocation", "replacements"}
+                for replacement in change["replacements"]:
+                    assert replacement.keys() == {"deletedRegion", "insertedContent"}
+                    assert isinstance(replacement["insertedContent"]["text"], str)
+    assert any("fixes" in result for result in run["results"])
     for uri in uris(log):
         assert re.fullmatch(r"[\w./:%~-]+", uri)
     assert {result["level"] for result in run["results"]} == {"error", "warning"}

@@ -53,6 +53,8 @@ def test_a_fix_is_shown_as_the_lines_it_leaves() -> None:
 
 def test_lines_that_go_are_shown_as_gone() -> None:
     assert shown(edit(1, 1, 1, 10, "")) == [" 1 - (def a 1)"]
+    assert shown(edit(1, 1, 2, 1, "")) == [" 1 - (def a 1)"]
+    assert shown(edit(2, 1, 4, 1, "")) == [" 2 - (def b", " 3 -   (car widht))"]
 
 
 def test_a_fix_in_another_file_is_only_in_the_json_form() -> None:

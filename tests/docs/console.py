@@ -46,9 +46,11 @@ def prepare(folder: Path) -> None:
 def environment(tools: Path) -> dict[str, str]:
     """The environment of a page's shell: `sexpgpu` is this checkout's, and no variable of ours is set."""
     tools.mkdir()
-    for name, module in (("sexpgpu", "sexpgpu.cli"), ("sexpgpu-opt", "sexpgpu.cli.opt")):
+    for name, program in (("sexpgpu", "main"), ("sexpgpu-opt", "opt")):
         script = tools / name
-        script.write_text(f"#!{sys.executable}\nfrom {module} import main\n\nmain()\n", encoding="utf-8")
+        script.write_text(
+            f"#!{sys.executable}\nfrom sexpgpu.__main__ import {program}\n\n{program}()\n", encoding="utf-8"
+        )
         script.chmod(0o755)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SEXPGPU_", "MAKE"))}
     path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])

@@ -19,7 +19,7 @@ from sexpgpu.lang.analyze.grammar import SPECIALS
 from sexpgpu.lang.builtin import Builtin, Library
 from sexpgpu.lang.core import standard_core
 from sexpgpu.lang.forms import Cons, Source, Symbol
-from sexpgpu.lang.library import standard_libraries, structures
+from sexpgpu.lang.library import printing, standard_libraries, structures
 from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.reader import read_text
 from sexpgpu.lang.standard import PRELUDE
@@ -52,6 +52,8 @@ CHAPTERS: Final = {
     "functions": "Functions",
     "equality": "Equality",
     "types": "Types",
+    "subtypes": "Subtypes",
+    "variables": "Constants and variables",
     "conditions": "Conditions",
     "evaluation": "Evaluation",
     "names": "Names as values",
@@ -67,6 +69,7 @@ GROUPS: Final = {
     "places": "Places",
     "definition": "Definitions",
     "structures": "Structures and types",
+    "text": "Text",
     "handling": "Conditions",
     "destructure": "Taking lists apart",
     "quasi": "Backquote",
@@ -126,7 +129,9 @@ def builtins(_: str) -> str:
         if library.name == "conses":
             paths = "Parts of parts, up to four letters, read from the right: `cadr` is the car of the cdr. *Place.*"
             rows.insert(3, f"| `(caar list)` … `(cddddr list)` | {paths} |")
-        parts.append(_table(CHAPTERS[library.name], "function", rows))
+        for kind, table in (("A constant:", library.constants), ("A special variable:", library.specials)):
+            rows += [f"| `{name}` | {kind} `{print_form(value)}` |" for name, value in table.items()]
+        parts.append(_table(CHAPTERS[library.name], "name" if library.constants else "function", rows))
     return "\n".join(parts)
 
 
@@ -137,7 +142,8 @@ def special_shapes() -> dict[str, dict[str, str]]:
         group = special.analyze.__module__.rpartition(".")[2]
         if name.interned:
             found[group][name.name] = special.shape
-    for group, library in (("iteration", loop.library), ("structures", structures.library)):
+    written = (("iteration", loop.library), ("structures", structures.library), ("text", printing.library))
+    for group, library in written:
         found[group] |= {macro.name: macro.shape for macro in library.macros.values()}
     top = (modules.SHAPE, "(provide name...)", selection.KNOBS, selection.VARIANT, selection.SWEEP)
     found["file"] |= {shape[1:].split(" ", 1)[0]: shape for shape in top}

@@ -150,7 +150,7 @@ def test_names_and_types(checker: Checker) -> None:
     assert first.knobs["width"] == "128 (default)"
     assert last.names == ()
     text = file.read_text()
-    types = {text[p.start : p.end]: p.types for p in first.places}
+    types = {text[p.start : p.end]: p.types for p in first.places[str(file)]}
     assert types["(attn (norm1 x))"] == ("f32[12, 64, 128]",)
     assert types["(slice tokens 1 0 -1)"] == ("i32[12, 64]",)
     assert types["x"] == ("f32[12, 64, 128]",)

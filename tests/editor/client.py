@@ -17,7 +17,9 @@ SECONDS = 30.0
 class Client:
     """Starts `sexpgpu lsp`, and keeps what it is told."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: Any = None, settings: Any = None) -> None:
+        """`options` are given at the start; `settings` when the server asks for them, which it may if there are any."""
+        self._settings = settings
         self._process = subprocess.Popen(
             [sys.executable, "-m", "sexpgpu", "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -30,9 +32,11 @@ class Client:
         self.diagnostics: dict[str, list[dict[str, Any]]] = {}
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
-        able = {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}
+        workspace = {"didChangeWatchedFiles": {"dynamicRegistration": True}, "configuration": settings is not None}
         self.registered: list[str] = []
-        root = {"processId": None, "rootUri": folder.as_uri(), "capabilities": able}
+        self.shown: list[str] = []
+        root = {"processId": None, "rootUri": folder.as_uri(), "capabilities": {"workspace": workspace}}
+        root |= {"initializationOptions": options}
         self.capabilities = self.ask("initialize", root)
         self.tell("initialized", {})
 
@@ -70,6 +74,11 @@ class Client:
     def _taken(self, message: dict[str, Any]) -> dict[str, Any]:
         if message.get("method") == "textDocument/publishDiagnostics":
             self.diagnostics[message["params"]["uri"]] = message["params"]["diagnostics"]
+        elif message.get("method") == "window/showMessage":
+            self.shown.append(message["params"]["message"])
+        elif message.get("method") == "workspace/configuration":
+            assert [item["section"] for item in message["params"]["items"]] == ["sexpgpu"]
+            self._send({"id": message["id"], "result": [self._settings]})
         elif message.get("method") == "client/registerCapability":
             self.registered += [r["method"] for r in message["params"]["registrations"]]
             self._send({"id": message["id"], "result": None})

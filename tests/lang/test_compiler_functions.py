@@ -10,6 +10,17 @@ from tests.lang.evaluation import shown
 @pytest.mark.parametrize(
     ("form", "value"),
     [
+        # What an expander gives beside its first value is dropped.
+        ("(defmacro two (form) (values form 9)) (list (two 1) (multiple-value-list (two 2)))", "(1 (2))"),
+        ("(defmacro here (form &environment e) (macroexpand form e)) (macrolet ((m (x) x)) (list (here (m 3))))",
+         "(3)"),
+        # A special declaration holds where it stands: other bindings of the name stay lexical.
+        ("(let ((x 0)) (declare (special x)) (let ((x 1)) (list x (locally (declare (special x)) x))))", "(1 0)"),
+        ("(set 'y 4) (let ((y 3)) (list y (symbol-value 'y)))", "(3 4)"),
+        ("(block nil (dolist (x (return 1))) 2)", "2"),
+        ("(destructuring-bind (a () b) '(1 () 2) (list a b))", "(1 2)"),
+        ('(defvar *kept* 3 "What it is.") (setf (documentation \'thing \'function) "Said.")'
+         " (list (documentation '*kept* 'variable) (documentation 'thing 'function))", '("What it is." "Said.")'),
         ("(defun f (a &optional (b 2 s) &rest r) (list a b s r)) (append (f 1) (f 1 3 4))", "(1 2 nil nil 1 3 t (4))"),
         ("(funcall (lambda (&key ((:foo bar) 3 bar-p)) (list bar bar-p)) :foo 4)", "(4 t)"),
         ("(funcall (lambda (&key a (b (list a))) (list a b)) :a 1)", "(1 (1))"),

@@ -30,20 +30,20 @@ def told(text: str) -> list[Diagnostic]:
         ("(let ((f #'car)) (f '(1 2)))", "E-NAME-003", "1:19", "write (funcall f ...)"),
         ("(setq nil 3)", "E-NAME-004", "1:7", None),
         ("(defun if (x) x)", "E-NAME-004", "1:8", None),
-        ("(car 1 2)", "E-ARG-001", "1:1", None),
+        ("(car 1 2)", "E-ARG-001", "1:8", None),
         ("(defun f (a) a)\n(f)", "E-ARG-001", "2:1", None),
         ("(funcall #'car 1 2)", "E-ARG-001", "1:1", None),
-        ("(defun f (&key width) width)\n(f :widht 4)", "E-ARG-002", "2:1", "did you mean :width?"),
-        ("(sort '(1) #'< :kye #'car)", "E-ARG-002", "1:1", None),
-        ("(defun f (&key width) width)\n(f :width)", "E-ARG-003", "2:1", None),
-        ("(car 5)", "E-TYPE-001", "1:1", None),
-        ("(dolist (x 5) x)", "E-TYPE-001", "1:1", None),
+        ("(defun f (&key width) width)\n(f :widht 4)", "E-ARG-002", "2:4", "did you mean :width?"),
+        ("(sort '(1) #'< :kye #'car)", "E-ARG-002", "1:16", None),
+        ("(defun f (&key width) width)\n(f :width)", "E-ARG-003", "2:4", None),
+        ("(car 5)", "E-TYPE-001", "1:6", None),
+        ("(dolist (x 5) x)", "E-TYPE-001", "1:12", None),
         ("(let ((x 5)) `(a ,@x b))", "E-TYPE-001", "1:18", None),
         ("(funcall 5)", "E-TYPE-002", "1:1", None),
         ("((f) 1)", "E-TYPE-002", "1:2", "write (funcall (f) ...)"),
-        ("(/ 1 0)", "E-VALUE-001", "1:1", None),
-        ("(elt '(1 2) 5)", "E-VALUE-003", "1:1", None),
-        ("(ecase 3 (1 'a) (2 'b))", "E-VALUE-004", "1:1", None),
+        ("(/ 1 0)", "E-VALUE-001", "1:6", None),
+        ("(elt '(1 2) 5)", "E-VALUE-003", "1:13", None),
+        ("(ecase 3 (1 'a) (2 'b))", "E-VALUE-004", "1:8", None),
         ('(error "width ~a is odd" 3)', "E-VALUE-005", "1:1", None),
         ("(assert (= 1 2))", "E-VALUE-005", "1:1", None),
         ("(let (x (list 1)) x)", "E-MACRO-001", "1:6", "write (let ((x (list 1))) ...)"),
@@ -54,9 +54,9 @@ def told(text: str) -> list[Diagnostic]:
         ("(dotimes i 3)", "E-MACRO-001", "1:10", None),
         ("(lambda (x x) 1)", "E-MACRO-001", "1:12", None),
         ("(lambda (&rest) 1)", "E-MACRO-001", "1:10", None),
-        ("(destructuring-bind (a b) '(1 2 3) a)", "E-MACRO-002", "1:1", None),
+        ("(destructuring-bind (a b) '(1 2 3) a)", "E-MACRO-002", "1:21", None),
         ("(defmacro grid (a b) `(list ,a ,b))\n(grid 1)", "E-MACRO-002", "2:1", None),
-        ("(return-from nowhere 1)", "E-MACRO-004", "1:1", None),
+        ("(return-from nowhere 1)", "E-MACRO-004", "1:14", None),
         ("(go x)", "E-MACRO-004", "1:1", None),
         ("(throw 'x 1)", "E-MACRO-004", "1:1", None),
         ("(let (f) (block b (setq f (lambda () (return-from b 1)))) (funcall f))", "E-MACRO-004", "1:38", None),
@@ -85,7 +85,7 @@ def test_code_place_and_help(text: str, code: str, place: str, help: str | None)
     [
         ("(case 3 ('a 1))", "W-CASE-001", "1:10"),
         ('(case 3 ("a" 1))', "W-CASE-001", "1:10"),
-        ("(defun f (x) (declare (ignroe x)) 1)", "W-DECL-001", "1:23"),
+        ("(defun f (x) (declare (ignroe x)) 1)", "W-DECL-001", "1:24"),
         ("(defun first (x) x)", "W-NAME-001", "1:1"),
         ("(defvar width 3)\n(let ((width 4)) width)", "W-NAME-002", "2:7"),
         ("(defun f () 1)\n(defun f () 2)", "W-NAME-003", "2:1"),
@@ -105,7 +105,7 @@ def test_the_lambda_list_and_the_definition_are_shown() -> None:
 
 def test_calls_are_noted_innermost_first() -> None:
     found = fault("(defun a (x) (car x))\n(defun b (x) (a x))\n(b 5)")
-    assert str(found.span) == "test.sx:1:14"
+    assert str(found.span) == "test.sx:1:19"
     assert [(note.text, str(note.span)) for note in found.notes] == [
         ("in the call of `a`", "test.sx:2:14"),
         ("in the call of `b`", "test.sx:3:1"),
@@ -129,7 +129,7 @@ def test_what_a_macro_wrote_is_shown_at_its_call() -> None:
 
 def test_what_the_caller_wrote_inside_a_macro_call_is_shown_itself() -> None:
     found = fault("(defmacro twice (x) `(progn ,x ,x))\n(twice (car 5))")
-    assert str(found.span) == "test.sx:2:8"
+    assert str(found.span) == "test.sx:2:13"
     assert found.trail == ()
 
 
@@ -212,9 +212,9 @@ def test_what_the_subset_lacks_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("text", "places"),
     [
-        ("(defun g () (f 1 2))\n(defun f (x) x)", ["1:13"]),
-        ("(defun f (x) x)\n(defun g () (f 1 2))\n(g)", ["2:13"]),
-        ("(defun f (x &optional y) (list x y))\n(defun g () (f) (f 1) (f 1 2) (f 1 2 3))", ["2:13", "2:31"]),
+        ("(defun g () (f 1 2))\n(defun f (x) x)", ["1:18"]),
+        ("(defun f (x) x)\n(defun g () (f 1 2))\n(g)", ["2:18"]),
+        ("(defun f (x &optional y) (list x y))\n(defun g () (f) (f 1) (f 1 2) (f 1 2 3))", ["2:13", "2:38"]),
         ("(defun f (&rest x) x)\n(defun g () (f) (f 1))", []),
         ("(defun f (&key x) x)\n(defun g () (f) (f :x 1))", []),
     ],

@@ -72,6 +72,8 @@ def test_the_result_of_a_deep_run_and_its_exception_come_back() -> None:
 def test_a_number_that_doubles_for_ever_is_bounded() -> None:
     assert fault("(let ((x 1)) (loop (setq x (+ x x))))").code == "E-LIMIT-003"
     assert fault("(let ((x -1)) (loop (setq x (- x (- x)))))").code == "E-LIMIT-003"
+    assert fault("(let ((x 3)) (loop (setq x (* x x))))").code == "E-LIMIT-003"
+    assert fault("(let ((x 3) (y -7)) (loop (setq x (* x y)) (rotatef x y)))").code == "E-LIMIT-003"
 
 
 def test_long_integers_add_exactly() -> None:

@@ -59,6 +59,13 @@ from tests.lang.evaluation import fault, shown
          "(0 1 2)"),
         ("(let ((out nil)) (loop for i below 3 do (push (lambda () i) out) until (= i 1)) (mapcar #'funcall out))",
          "(1 0)"),
+        ("(loop for x in '(1 2) sum x of-type float)", "3.0"),
+        ("(loop for x in nil sum x of-type double-float)", "0.0"),
+        ("(loop with (a b c) of-type (fixnum float t) return (list a b c))", "(0 0.0 nil)"),
+        ("(loop for x in '(3 1 2) maximize x minimize (- x))", "-2"),
+        ("(let ((it :outer)) (loop for x in '(1 nil) when x collect it and collect it))", "(1 :outer)"),
+        ("(let ((h (make-hash-table :test 'equal))) (setf (gethash '(1 . 2) h) 3)"
+         " (loop for v being the hash-values of h using (hash-key (a . b)) collect (list a b v)))", "((1 2 3))"),
         ("(length (loop for i below 100000 collect i))", "100000"),
     ],
 )  # fmt: skip
@@ -76,8 +83,12 @@ def test_values(form: str, value: str) -> None:
         ("(loop for x in)", "E-MACRO-010", "`in` has no form after it"),
         ("(loop for x in '(1) do)", "E-MACRO-010", "`do` needs a form in parentheses"),
         ("(loop for x in '(1) collect x sum x)", "E-MACRO-010", "cannot be mixed"),
+        ("(loop for x in '(1) for x in '(2) collect x)", "E-MACRO-010", "`x` is bound by two clauses"),
+        ("(loop with y = 1 for x in '(1) collect x into y)", "E-MACRO-010", "`y` is bound by two clauses"),
+        ("(loop for x in '(1) collect x always x)", "E-MACRO-010", "cannot both give the result"),
+        ("(loop for x in '(1) thereis x count x)", "E-MACRO-010", "cannot both give the result"),
         ("(loop for i downto 3 do (print i))", "E-MACRO-010", "counting down needs a start"),
-        ("(loop for x in 5 collect x)", "E-TYPE-001", "endp needs a list, got 5"),
+        ("(loop for x in 5 collect x)", "E-TYPE-001", "loop: `in` needs a list, got 5"),
         ("(loop for x across '(1 2) collect x)", "E-TYPE-001", "across needs a vector or a string, got (1 2)"),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_name_that_is_not_exported(tmp_path: Path) -> None:
 def test_errors_of_a_module_are_reported_there_and_once(tmp_path: Path) -> None:
     main = '(require "./a.sx")\n(list broken)\n(list fine)'
     lines, found = evaluated(tmp_path, main, a="(def broken (car 5))\n(def fine 1)")
-    assert [str(d.span) for d in found] == [f"{tmp_path / 'a.sx'}:1:13"]
+    assert [str(d.span) for d in found] == [f"{tmp_path / 'a.sx'}:1:18"]
     assert lines == ["nil", "(1)"]
 
 

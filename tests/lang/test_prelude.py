@@ -10,6 +10,8 @@ from tests.lang.evaluation import shown
 @pytest.mark.parametrize(
     ("text", "value"),
     [
+        ("(list lambda-list-keywords (constantp 'call-arguments-limit))",
+         "((&optional &rest &body &key &allow-other-keys &aux &whole &environment) t)"),
         ("(defmacro twice (form) (with-gensyms (v) `(let ((,v ,form)) (+ ,v ,v))))"
          " (let ((n 0) (v 5)) (list (twice (incf n v)) n))", "(10 5)"),
         ("(defmacro square (form) (once-only (form) `(* ,form ,form)))"

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexpgpu.diag import SxError
+from sexpgpu.lang.atoms import print_float
 from sexpgpu.lang.forms import NIL, Array, Cons, HashTable, Symbol, character, keyword, lisp_list, symbol
 from sexpgpu.lang.library.equality import equal, equalp
-from sexpgpu.lang.printer import brief, in_base, print_float, print_form, print_text
+from sexpgpu.lang.printer import brief, in_style, print_form, print_text
+from sexpgpu.lang.style import Style
 from tests.lang.evaluation import read_one
 
 
@@ -80,10 +82,10 @@ def test_text_has_no_escapes() -> None:
 
 @pytest.mark.parametrize(
     ("value", "base", "radix", "text"),
-    [(255, 16, True, "#xff"), (-5, 2, False, "-101"), (10, 10, True, "10."), (Fraction(1, 3), 3, True, "#3r1/10")],
+    [(255, 16, True, "#xFF"), (-5, 2, False, "-101"), (10, 10, True, "10."), (Fraction(1, 3), 3, True, "#3r1/10")],
 )
 def test_other_bases(value: Any, base: int, radix: bool, text: str) -> None:
-    assert in_base(value, base, radix) == text
+    assert in_style(value, True, Style(base=base, radix=radix)) == text
 
 
 def test_a_long_list_needs_no_stack() -> None:

@@ -99,7 +99,7 @@ def test_values_of_the_wrong_kind(tmp_path: Path, text: str) -> None:
         ("(defknobs (a 1))\n(defvariant v a)\n(list a)", "E-KNOB-005", "2:15"),
         ("(defknobs (a 1) (b 2))\n(defsweep s (:zip (a 1 2) (b 1)))\n(list a b)", "E-KNOB-004", "2:13"),
         ("(defknobs (a 1 :choices (2 3)))\n(list a)", "E-KNOB-003", "1:14"),
-        ("(defknobs (a (car 5)))\n(list a)", "E-TYPE-001", "1:14"),
+        ("(defknobs (a (car 5)))\n(list a)", "E-TYPE-001", "1:19"),
     ],
 )
 def test_malformed_declarations(tmp_path: Path, text: str, code: str, place: str) -> None:

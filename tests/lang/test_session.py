@@ -59,7 +59,7 @@ def test_an_error_in_a_call_from_outside_is_located() -> None:
     assert f is not None
     with pytest.raises(SxError) as raised:
         session.call(f, 5)
-    assert str(raised.value.diagnostic.span) == "test.sx:2:3"
+    assert str(raised.value.diagnostic.span) == "test.sx:2:8"
 
 
 def test_a_fault_of_ours_is_not_taken_for_the_users() -> None:

@@ -52,6 +52,8 @@ CASES: dict[str, tuple[str, str]] = {
     "E-SHAPE-044": objective("(mean (conv (reshape logits '(1 2 4)) (ones '(1 3 2))))"),
     "E-SHAPE-045": objective('(mean (einsum "ij,ji->i" logits logits))'),
     "E-SHAPE-046": objective("(mean (attend logits logits logits))"),
+    "E-SHAPE-026": objective("(cross-entropy logits (unsqueeze labels -1))"),
+    "E-DTYPE-007": objective("(cross-entropy logits (cast labels :float))"),
     "E-DTYPE-001": objective("(mean (exp labels))"),
     "E-DTYPE-002": objective("(mean (matmul logits (cast logits :f64)))"),
     "E-DTYPE-003": objective("(mean (cast logits :float32))"),
@@ -102,6 +104,10 @@ CASES: dict[str, tuple[str, str]] = {
         "(defmodel net () (defparam w (3 2) :init (lambda (shape) (zeros '(2 3)))) (forward (x) (matmul x w)))",
     ),
     "E-PARAM-009": ("model", "(defmodel net () (defparam w (3 2) :init (zeros-init)))"),
+    "E-PARAM-011": (
+        "model",
+        "(defmodel net () (defsub bs (repeat 2 (linear 3 3))) (forward (x) (dolist (b bs) (setq x (funcall b x)))))",
+    ),
     "W-PARAM-001": (
         "model",
         "(defmodel net () (defparam spare (3) :init (zeros-init)) (defsub out (linear width 2)) (forward (x) (out x)))",
@@ -158,6 +164,7 @@ CASES: dict[str, tuple[str, str]] = {
     "E-RUN-021": ("eval", "(defeval val (:loader train-loader)) (defeval val (:loader train-loader))"),
     "E-RUN-022": ("evaluate", "(defun evaluate (logits labels) (mean logits))"),
     "E-RUN-023": ("prepare", "(defun prepare (batch) nil)"),
+    "E-RUN-026": ("prepare", "(defun prepare (batch) (field batch 'x))"),
     "E-RUN-025": objective("(mean (cast labels :float))"),
     "E-RUN-024": ("eval", "(defeval train (:loader train-loader))"),
     "E-RUN-031": objective("(progn (metric 'loss (mean logits)) (mean logits))"),

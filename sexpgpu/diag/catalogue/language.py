@@ -96,6 +96,9 @@ ENTRIES: tuple[Entry, ...] = (
           "The language is a subset of Common Lisp: no classes, packages, restarts, files or clocks. The help names "
           "what serves instead.",
           "(defclass point () (x y))"),
+    Entry("E-NAME-006", "name is defined nowhere",
+          "Neither the file, where one is given, nor the library defines the name that `eval --where` asks for.",
+          "sexpgpu eval --where matmull"),
     # Reading.
     Entry("E-READ-001", "parenthesis never closed",
           "A list that begins here does not end. The note names the form that begins in column 1 inside it, where a "
@@ -162,11 +165,16 @@ ENTRIES: tuple[Entry, ...] = (
           "(sqrt -1)"),
     # Warnings.
     Entry("W-CASE-001", "key can never match",
-          "`case` compares by `eql`: a string, a list or a quoted symbol as key never matches.",
+          "`case` compares by `eql`: a string, a list or a quoted symbol as key never matches, and neither does a key "
+          "that an earlier clause has.",
           "(case 'relu (\"relu\" 1))"),
     Entry("W-DECL-001", "unknown declaration",
           "The declaration is not a standard one and has no effect.",
           "(defun f (x) (declare (ignroe x)) 1)"),
+    Entry("W-FLOW-001", "code that is never reached",
+          "A form stands behind one that always leaves (`return-from`, `go`, `throw`, `error`), or a clause of `cond` "
+          "or `typecase` behind one that always applies.",
+          "(defun sign (x) (cond (t 1) ((< x 0) -1)))"),
     Entry("W-KNOB-001", "knob is never read",
           "Nothing in the file reads the knob, so setting it changes nothing.",
           "(defknobs (lr 0.1))"),
@@ -180,6 +188,14 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("W-NAME-003", "name defined twice",
           "One file defines the same name twice; the second definition would silently replace the first.",
           "(defun f () 1)\n(defun f () 2)"),
+    Entry("W-NAME-004", "variable is never read",
+          "A variable of `let`, `let*`, `destructuring-bind` or `multiple-value-bind` is bound, and perhaps set, but "
+          "nothing reads it. Leave it out, name it `_so`, or say `(declare (ignore name))`. Parameters of functions "
+          "and what macros write are not told.",
+          "(let ((width 3) (depth 2)) (* width width))"),
+    Entry("W-NAME-005", "local function is never called",
+          "Nothing calls a function that `flet` or `labels` defines, or passes it on.",
+          "(flet ((twice (x) (* 2 x))) (list 3))"),
     Entry("W-READ-001", "backslash escape in a string",
           "Strings have no escapes but \\\" and \\\\: \"a\\nb\" reads as \"anb\". Use ~% in format, or a line break.",
           '"a\\nb"'),

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sexpgpu.diag import warning
 from sexpgpu.lang.analyze.grammar import Items, items_of, malformed, special
+from sexpgpu.lang.analyze.reach import is_written, tell, warn_behind
 from sexpgpu.lang.builtin import show
-from sexpgpu.lang.forms import NIL, Cons, Symbol, T, symbol
+from sexpgpu.lang.edits import replaced, wrapped
+from sexpgpu.lang.forms import NIL, Char, Cons, Symbol, T, symbol
 from sexpgpu.lang.ir import Const, If, Let, LocalRef, LocalVar, Node, Operation, Or
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.reader import QUOTE
@@ -39,9 +41,13 @@ def _case(an: Analyzer, items: Items, scope: Scope, place: Place, exhaustive: bo
     clauses: list[tuple[list[Any], Node, Place]] = []
     result: Node = Const(place, NIL)
     accepted: list[Any] = []
+    seen: set[tuple[type, Any]] = set()
     for index, (form, where) in enumerate(items[1:]):
         if not isinstance(form, Cons):
-            raise malformed(where, CASE, f"a case clause is (key form...), found {show(form)}")
+            rest = items[index + 2 : index + 3]
+            shown = " ".join(show(part) for part, _ in [(form, where), *rest])
+            fix = wrapped(where, "(", ")", rest[0][1] if rest else None)
+            raise malformed(where, CASE, f"a case clause is (key form...), found {show(form)}", f"write ({shown})", fix)
         parts = items_of(form, where, CASE)
         keys, key_place = parts[0]
         body = an.sequence(parts[1:], scope, where)
@@ -50,8 +56,11 @@ def _case(an: Analyzer, items: Items, scope: Scope, place: Place, exhaustive: bo
                 raise malformed(where, CASE, f"the {show(keys)} clause is the last")
             result = body
             continue
-        found = [key for key, _ in items_of(keys, key_place, CASE)] if isinstance(keys, Cons) or keys is NIL else [keys]
+        listed = items_of(keys, key_place, CASE) if isinstance(keys, Cons) or keys is NIL else [(keys, key_place)]
+        found = [key for key, _ in listed]
         _warn_hopeless(an, keys, found, key_place)
+        if is_written(form, place):
+            _warn_repeated(an, listed, seen)
         accepted += found
         clauses.append((found, body, where))
     if exhaustive:
@@ -67,12 +76,21 @@ def _warn_hopeless(an: Analyzer, keys: Any, found: list[Any], place: Place) -> N
     if isinstance(keys, Cons) and keys.car is QUOTE and isinstance(keys.cdr, Cons) and keys.cdr.cdr is NIL:
         plain = show(keys.cdr.car)
         text = f"the key '{plain} is (quote {plain}): it matches the symbol quote"
-        an.session.warn(warning("W-CASE-001", text, place.span, f"write {plain}"))
+        fix = replaced(place, f"'{plain}", plain)
+        an.session.warn(warning("W-CASE-001", text, place.span, f"write {plain}", fix=fix))
         return
     for key in found:
         if isinstance(key, _NEVER_EQL):
             an.session.warn(warning("W-CASE-001", f"the key {show(key)} can never match: case compares by eql",
                                     place.span, "use cond with equal"))  # fmt: skip
+
+
+def _warn_repeated(an: Analyzer, keys: Items, seen: set[tuple[type, Any]]) -> None:
+    """W-CASE-001 for each key that an earlier clause has; `seen` are the keys so far."""
+    for key, place in keys:
+        if isinstance(key, Symbol | int | Char) and (type(key), key) in seen:
+            tell(an, warning("W-CASE-001", f"the key {show(key)} can never match: an earlier one is equal", place.span))
+    seen.update((type(key), key) for key, _ in keys if isinstance(key, Symbol | int | Char))
 
 
 def _is_one_of(an: Analyzer, var: LocalVar, keys: list[Any], place: Place) -> Node:
@@ -104,6 +122,8 @@ def _typecase(an: Analyzer, items: Items, scope: Scope, place: Place, exhaustive
         if not isinstance(form, Cons):
             raise malformed(where, TYPECASE, f"a typecase clause is (type form...), found {show(form)}")
         parts = items_of(form, where, TYPECASE)
+        if parts[0][0] in OTHERWISE and is_written(form, place):
+            warn_behind(an, parts[0][0], items[len(clauses) + 2 :])
         clauses.append((parts[0][0], an.sequence(parts[1:], scope, where), where))
     if exhaustive:
         types = [kind for kind, _, _ in clauses]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sexpgpu.diag import nearest
-from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed, name_of, special
+from sexpgpu.diag import Culprit, nearest
+from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed, name_of, special
 from sexpgpu.lang.analyze.lambdas import in_block
+from sexpgpu.lang.analyze.reach import is_written, warn_behind, warn_unreached
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.edits import wrapped
 from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
 from sexpgpu.lang.ir import (
     Catch,
@@ -85,12 +87,22 @@ def cond(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     shape = "(cond (test form...)...)"
     result: Node = Const(place, NIL)
     clauses = []
-    for form, where in items:
+    for index, (form, where) in enumerate(items):
         if not isinstance(form, Cons):
-            raise malformed(where, shape, f"a cond clause is (test form...), found {show(form)}")
+            help = f"write ({show(form)})"
+            raise malformed(
+                where, shape, f"a cond clause is (test form...), found {show(form)}", help, wrapped(where, "(", ")")
+            )
+        if _reads_as_call(an, form, scope):
+            rest = items[index + 1 : index + 2]
+            help = f"write ({' '.join(show(part) for part, _ in [(form, where), *rest])})"
+            fix = wrapped(where, "(", ")", rest[0][1] if rest else None)
+            raise malformed(where, shape, f"a cond clause is (test form...), found the call {show(form)}", help, fix)
         parts = items_of(form, where, shape)
         test = an.analyze(parts[0][0], scope, parts[0][1])
         clauses.append((test, an.sequence(parts[1:], scope, where) if len(parts) > 1 else None, where))
+        if isinstance(test, Const) and test.value is not NIL and is_written(form, place):
+            warn_behind(an, parts[0][0], items[len(clauses) :])
     for test, body, where in reversed(clauses):
         if body is not None:
             result = If(where, test, body, result)
@@ -99,6 +111,17 @@ def cond(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
         else:
             result = Or(where, [Single(where, test), result])
     return result
+
+
+def _reads_as_call(an: Analyzer, form: Cons, scope: Scope) -> bool:
+    """Whether a clause whose test would be a variable that there is not calls a function instead."""
+    name = form.car
+    if not isinstance(name, Symbol) or name.keyword or form.cdr is NIL or scope.variable(name) is not None:
+        return False
+    module = an.module
+    if module.variable(name) is not None or name in module.upcoming or name in module.poisoned:
+        return False
+    return module.function(name) is not None or module.macro(name) is not None or name in SPECIALS
 
 
 @special("(prog1 first form...)", 1)
@@ -136,7 +159,8 @@ def _leave(an: Analyzer, name: Symbol, value: Items, scope: Scope, place: Place)
         help = f"did you mean `{near}`?" if near else None
         if name is NIL:
             help = "`return` leaves a do, dolist, dotimes, loop or (block nil ...)"
-        raise fault(place, "E-MACRO-004", f"there is no block `{show(name)}` around this", help)
+        message = f"there is no block `{show(name)}` around this"
+        raise fault(place, "E-MACRO-004", message, help, culprit=Culprit(word=name.name, instead=near))
     target.used = True
     result = an.analyze(value[0][0], scope, value[0][1]) if value else Const(place, NIL)
     return ReturnFrom(place, target, result)
@@ -174,6 +198,8 @@ def tag_body(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     inner = scope.inner()
     inner.tags.update((tag, (node, index)) for tag, index in tags.items())
     node.segments = [an.each(segment, inner) for segment in segments]
+    for nodes, segment in zip(node.segments, segments, strict=True):
+        warn_unreached(an, nodes, segment)
     return node
 
 

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sexpgpu.diag import Note, SxError
+from sexpgpu.lang.analyze.arguments import mismatch
 from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed
-from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
-from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
-from sexpgpu.lang.builtin import Builtin, python_name, show, unknown_keyword, wrong_count
-from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
+from sexpgpu.lang.analyze.mentions import note_mentions
+from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
+from sexpgpu.lang.analyze.reach import warn_unreached
+from sexpgpu.lang.analyze.suggest import names_form, unknown_function, unknown_variable, variable_as_function
+from sexpgpu.lang.builtin import Builtin, python_name, show
+from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.edits import inserted
+from sexpgpu.lang.forms import NIL, Cons, SourceCons, Symbol, one, symbol
 from sexpgpu.lang.ir import (
     Call,
     CallBuiltin,
     Const,
     FunctionIR,
     GlobalRef,
+    Guard,
+    Lambda,
     LocalRef,
     LocalVar,
     Node,
+    Operation,
     Seq,
     SetGlobal,
     SetLocal,
@@ -33,6 +43,8 @@ if TYPE_CHECKING:
 LAMBDA = symbol("lambda")
 DECLARE = symbol("declare")
 DEEPEST_EXPANSION = 500
+CERTAIN = (Const, LocalRef, Lambda)
+"""Nodes that cannot fail."""
 
 
 def endless_expansion(macro: Symbol, place: Place) -> SxError:
@@ -56,6 +68,9 @@ class Analyzer:
     def __init__(self, session: Session, module: Module, waits: bool = False) -> None:
         self.session = session
         self.module = module
+        self.faults: list[SxError] = []  # of the forms refused so far, each once
+        self.assigned: list[LocalVar] = []  # by the forms analysed so far, in order
+        self.handling = 0  # how many forms that handle errors stand around what is analysed now
         self._count = 0
         self._waits = waits  # the code may run later or never, so what it calls is looked at when the file ends
 
@@ -71,7 +86,23 @@ class Analyzer:
     # Forms.
 
     def analyze(self, form: Any, scope: Scope, place: Place) -> Node:
-        """The node of a form that stands at `place`."""
+        """The node of a form that stands at `place`; one that raises, where the form is refused (`refused`)."""
+        try:
+            return self._analyzed(form, scope, place)
+        except SxError as fault_:
+            return self.refused(fault_, form, scope, place)
+
+    def refused(self, fault: SxError, form: Any, scope: Scope, place: Place) -> Node:
+        """The node of a form with a fault: analysis goes on after it, and code that reaches it fails silently.
+
+        What the form mentions counts as used, so that its fault is the only one told.
+        """
+        note_mentions(self.session, self.module, form, scope)
+        if not isinstance(fault, Poisoned):
+            self.faults.append(fault)
+        return Operation(place, "refuse", [Const(place, fault.diagnostic)])
+
+    def _analyzed(self, form: Any, scope: Scope, place: Place) -> Node:
         expansions = 0
         while True:
             if isinstance(form, Symbol):
@@ -83,7 +114,7 @@ class Analyzer:
                 return self._computed_call(form, scope, place)
             local = scope.local_function(head)
             if isinstance(local, LocalVar):
-                return Call(place, self.local(local, scope, place), self.operands(form, scope, place))
+                return self._local_call(local, form, scope, place)
             if local is None:
                 special = SPECIALS.get(head)
                 if special is not None:
@@ -96,8 +127,8 @@ class Analyzer:
             expansions += 1
             if expansions > DEEPEST_EXPANSION:
                 raise endless_expansion(head, place)
-            form = self.expand(macro, form, scope, place)
-            place = place.expanded(head.name, macro.quiet).of_form(form)
+            call, form = form, self.expand(macro, form, scope, place)
+            place = place.expanded(head.name, macro.quiet, call).of_form(form)
 
     def each(self, items: Items, scope: Scope) -> list[Node]:
         """The nodes of several forms."""
@@ -111,8 +142,29 @@ class Analyzer:
         """Several forms, of which the last gives the value; nil when there is none."""
         if not items:
             return Const(place, NIL)
-        nodes = self.each(items, scope)
+        *before, (form, where) = items
+        nodes = [self.guarded(*item, scope) for item in before]
+        nodes.append(self.analyze(form, scope, where))
+        warn_unreached(self, nodes, items)
         return nodes[0] if len(nodes) == 1 else Seq(place, nodes)
+
+    def guarded(self, form: Any, place: Place, scope: Scope) -> Node:
+        """The node of a form after whose failure a trace can go on."""
+        known = len(self.assigned)
+        node = self.analyze(form, scope, place)
+        if self.module.internal or self.module.standard or isinstance(node, CERTAIN):
+            return node
+        outer = [var for var in dict.fromkeys(self.assigned[known:]) if scope.variable(var.symbol) is var]
+        return Guard(place, node, outer)
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Inside the block errors are handled: a call whose arguments do not fit is the handler's business."""
+        self.handling += 1
+        try:
+            yield
+        finally:
+            self.handling -= 1
 
     def check_count(self, form: Cons, items: Items, least: int, most: int | None, shape: str, place: Place) -> None:
         if len(items) < least or (most is not None and len(items) > most):
@@ -126,7 +178,8 @@ class Analyzer:
     def expand(self, macro: Macro, form: Cons, scope: Scope, place: Place) -> Any:
         """One expansion of a macro call; an error in the expander is shown at the call."""
         try:
-            return macro.expand(form, Environment(self, scope))
+            with self.session.recovery.suspended():
+                return one(macro.expand(form, Environment(self, scope)))
         except SxError as fault_:
             raise self.session.explain_expansion(fault_, macro, place) from fault_
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as raw:
@@ -182,6 +235,7 @@ class Analyzer:
         """A reference to a lexical variable, noted as captured when it crosses a lambda."""
         if var.owner is not scope.function:
             var.captured = True
+        var.read = True
         return LocalRef(place, var)
 
     def global_variable(self, name: Symbol, scope: Scope, place: Place) -> GlobalVariable:
@@ -193,7 +247,7 @@ class Analyzer:
         if name in self.module.upcoming or name in self.module.poisoned:
             return self.module.variables.setdefault(name, GlobalVariable(name))
         if scope.variable(name) is SPECIAL:
-            return self.module.variables.setdefault(name, GlobalVariable(name, "special"))
+            return self.module.variables.setdefault(name, GlobalVariable(name, "dynamic"))
         raise unknown_variable(self.module, name, scope, place)
 
     def assign(self, name: Symbol, value: Node, scope: Scope, place: Place) -> Node:
@@ -201,7 +255,9 @@ class Analyzer:
         found = scope.variable(name)
         if isinstance(found, LocalVar):
             found.assigned = True
-            self.local(found, scope, place)
+            if found.owner is not scope.function:
+                found.captured = True
+            self.assigned.append(found)
             return SetLocal(place, found, value)
         self.forbid_constant(name, place, "assigned")
         variable = self.global_variable(name, scope, place)
@@ -226,8 +282,10 @@ class Analyzer:
         if isinstance(head, Cons) and head.car is LAMBDA:
             function = self.analyze(head, scope, place.of_element(form))
             return Call(place, function, self.operands(form, scope, place))
+        where = place.of_element(form)
         help = f"write (funcall {show(head)} ...)" if isinstance(head, Cons) else None
-        raise fault(place.of_element(form), "E-TYPE-002", f"{show(head)} is not a function name", help)
+        fix = inserted(where, "funcall ") if isinstance(form, SourceCons) and help else ()
+        raise fault(where, "E-TYPE-002", f"{show(head)} is not a function name", help, fix=fix)
 
     def _call(self, name: Symbol, form: Cons, scope: Scope, place: Place) -> Node:
         cell = self.module.function(name)
@@ -235,7 +293,7 @@ class Analyzer:
             return self.call_builtin(cell.builtin, self.operands(form, scope, place), place)
         head_place = place.of_element(form)
         if cell is None and name.name in OUTSIDE and name not in self.module.upcoming:
-            raise outside_subset(name, place)
+            raise refused_operator(self.module, name, place)
         if cell is None or not cell.defined:
             if cell is None and isinstance(scope.variable(name), LocalVar):
                 raise variable_as_function(self.module, name, form, scope, head_place)
@@ -243,14 +301,27 @@ class Analyzer:
             if not cell.defined:
                 self.note_undefined(cell, scope, head_place)
         function = GlobalRef(head_place, cell.ref, self.module.key_of(cell.ref, f"f:{name.name}"))
+        told = len(self.faults)
         args = self.operands(form, scope, place)
-        if self._waits and not self.module.standard:
-            self.module.waiting_calls.append((cell, len(args), place))
+        if not cell.defined and len(self.faults) > told and names_form(self.module, name):
+            del self.faults[told:]  # they come of taking parts of another syntax for arguments
+            raise unknown_function(self.module, name, scope, head_place)
+        if self._waits and not self.handling and not self.module.standard:
+            self.module.waiting_calls.append((cell, args, place))
         return Call(place, function, args)
+
+    def _local_call(self, function: LocalVar, form: Cons, scope: Scope, place: Place) -> Node:
+        args = self.operands(form, scope, place)
+        if function.parameters is not None and not self.handling:
+            note = Note(f"`{show(function.symbol)}` is defined here", function.place.span)
+            wrong = mismatch(show(function.symbol), function.parameters, args, place, (note,))
+            if wrong is not None:
+                raise wrong
+        return Call(place, self.local(function, scope, place), args)
 
     def note_undefined(self, cell: FunctionCell, scope: Scope, place: Place) -> None:
         """A name that has to be defined by the end of the file, unless the code runs now and shows by itself."""
-        if self._waits:
+        if self._waits and not self.handling:
             self.module.undefined_calls.append((cell, (scope, place)))
 
     def undefined(self, name: Symbol, scope: Scope, place: Place, now: bool = False) -> FunctionCell:
@@ -272,10 +343,12 @@ class Analyzer:
     def call_builtin(self, builtin: Builtin, args: list[Node], place: Place) -> Node:
         """A call of a library function, its count and literal keywords checked now."""
         parameters = builtin.parameters
-        least, positional = len(parameters.required), parameters.positional
-        if len(args) < least or (parameters.most is not None and len(args) > parameters.most):
-            wrong = wrong_count(builtin.name, parameters, len(args)).diagnostic
-            raise fault(place, wrong.code, wrong.message)
+        positional = parameters.positional
+        wrong = mismatch(builtin.name, parameters, args, place)
+        if wrong is not None:
+            if not self.handling:
+                raise wrong
+            return Call(place, Const(place, builtin.call), args)  # for the handler
         if parameters.keys is None or len(args) <= positional:
             return CallBuiltin(place, builtin, args, [])
         pairs = args[positional:]
@@ -284,13 +357,4 @@ class Analyzer:
         if plain and parameters.rest is None and all(n.keyword and n.name in parameters.keys for n in names):
             keywords = [(python_name(n.name), value) for n, value in zip(names, pairs[1::2], strict=True)]
             return CallBuiltin(place, builtin, args[:positional], keywords)
-        if plain and parameters.rest is None and not parameters.other_keys:
-            for name, node in zip(names, pairs[::2], strict=True):
-                if name.keyword and name.name not in parameters.keys and symbol("allow-other-keys") not in names:
-                    wrong = unknown_keyword(builtin.name, name.name, parameters.keys).diagnostic
-                    raise fault(node.place, wrong.code, wrong.message, wrong.help)
         return Call(place, Const(place, builtin.call), args)
-
-    def definition_note(self, name: str, span: Any) -> Note:
-        """`defined at ...`."""
-        return Note(f"`{name}` is defined here", span)

@@ -10,7 +10,7 @@ from sexpgpu.lang.analyze.lambdas import analyze_lambda, read_declaration
 from sexpgpu.lang.analyze.macros import compile_time_scope, macro_function
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
-from sexpgpu.lang.ir import Const, If, Lambda, Node, Operation
+from sexpgpu.lang.ir import Const, If, Lambda, Node, Operation, Seq
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import Scope
 
@@ -71,9 +71,12 @@ def _define(an: Analyzer, kind: str, items: Items, scope: Scope, place: Place, a
     if len(items) == 1:
         return Operation(place, "declare_variable", args)
     value = an.analyze(items[1][0], scope, items[1][1])
+    defined: Node = Operation(place, "define_variable", [*args, value])
     if not always:
-        return _if_unbound(an, name, place, Operation(place, "define_variable", [*args, value]), args)
-    return Operation(place, "define_variable", [*args, value])
+        defined = _if_unbound(an, name, place, defined, args)
+    if len(items) == 3 and isinstance(items[2][0], str):
+        return Seq(place, [Operation(place, "document", [args[1], Const(place, items[2][0])]), defined])
+    return defined
 
 
 def _if_unbound(an: Analyzer, name: Symbol, place: Place, define: Node, args: list[Node]) -> Node:

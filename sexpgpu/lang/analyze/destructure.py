@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sexpgpu.lang.analyze.grammar import Items, special
 from sexpgpu.lang.analyze.lambdalist import LambdaList, parse_lambda_list
 from sexpgpu.lang.core.destructuring import CHECK_KEYS, END, GIVEN, KEY_VALUE, NEED, REST_OF, Pattern
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
-from sexpgpu.lang.ir import Node
 from sexpgpu.lang.place import Place
-from sexpgpu.lang.scope import Scope
-
-if TYPE_CHECKING:
-    from sexpgpu.lang.analyze.core import Analyzer
 
 QUOTE: Final = symbol("quote")
 IF: Final = symbol("if")
@@ -72,15 +66,16 @@ def _step(rest: Any, bindings: Bindings) -> Symbol:
 
 
 def _bind(target: Any, value: Any, bindings: Bindings, pattern: Pattern, place: Place) -> None:
-    if target is NIL:
-        bindings.append((Symbol("ignored"), value))
+    if target is NIL:  # the empty lambda list, which only the empty list matches
+        inside = call(QUOTE, Pattern(pattern.name, "()"))
+        bindings.append((Symbol("end"), call(END, value, inside, value)))
     elif isinstance(target, Symbol):
         bindings.append((target, value))
     else:
         part = Symbol("part")
         bindings.append((part, value))
         inner = parse_lambda_list(target, place.of_form(target), destructuring=True)
-        bindings.extend(destructure(inner, part, Pattern(pattern.name, inner.text), place.of_form(target)))
+        bindings.extend(destructure(inner, part, Pattern(pattern.name, inner.text, inner=True), place.of_form(target)))
 
 
 def let_star(bindings: Bindings, body: Any) -> Any:
@@ -88,11 +83,15 @@ def let_star(bindings: Bindings, body: Any) -> Any:
     return Cons(LET_STAR, Cons(lisp_list([call(name, value) for name, value in bindings]), body))
 
 
-@special("(destructuring-bind lambda-list expression form...)", 2)
-def destructuring_bind(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
-    (pattern, where), (source, _), *body = items
-    sections = parse_lambda_list(pattern, where, destructuring=True)
-    name = Symbol("list")
-    bindings = destructure(sections, name, Pattern("destructuring-bind", sections.text), where)
-    form = let_star([(name, source), *bindings], lisp_list([form for form, _ in body]))
-    return an.analyze(form, scope, place)
+def name_places(pattern: Any, place: Place) -> dict[Symbol, Place]:
+    """Where the text has each name of a pattern."""
+    found: dict[Symbol, Place] = {}
+    cell = pattern
+    while isinstance(cell, Cons):
+        where = place.of_element(cell)
+        if isinstance(cell.car, Symbol):
+            found.setdefault(cell.car, where)
+        else:
+            found |= name_places(cell.car, where)
+        cell = cell.cdr
+    return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from sexpgpu.diag import Note, SxError, error
+from sexpgpu.diag import Culprit, Edit, Note, SxError, error
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.culprit import pinpointed
 from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
 from sexpgpu.lang.ir import Node
 from sexpgpu.lang.place import Place, trail_notes
@@ -46,14 +47,27 @@ def special(shape: str, least: int = 0, most: int | None = None) -> Callable[[A]
     return enter
 
 
-def malformed(place: Place, shape: str, found: str, help: str | None = None) -> SxError:
+def malformed(place: Place, shape: str, found: str, help: str | None = None, fix: tuple[Edit, ...] = ()) -> SxError:
     """E-MACRO-001: what stands here is not `shape`."""
-    return error("E-MACRO-001", found, place.span, expected=shape, help=help, notes=trail_notes(place))
+    return error("E-MACRO-001", found, place.span, expected=shape, help=help, fix=fix, notes=trail_notes(place))
 
 
-def fault(place: Place, code: str, message: str, help: str | None = None, notes: tuple[Note, ...] = ()) -> SxError:
-    """An error at a place, with the expansions that led there."""
-    return error(code, message, place.span, help=help, notes=(*trail_notes(place), *notes))
+def fault(
+    place: Place,
+    code: str,
+    message: str,
+    help: str | None = None,
+    notes: tuple[Note, ...] = (),
+    *,
+    fix: tuple[Edit, ...] = (),
+    culprit: Culprit | None = None,
+) -> SxError:
+    """An error at a place, or at the culprit in it, with the expansions that led there."""
+    found = error(code, message, place.span, help=help, fix=fix, notes=(*trail_notes(place), *notes), culprit=culprit)
+    if culprit is not None:
+        shown = None if place.trail is not None else place.source.text
+        found.diagnostic = pinpointed(found.diagnostic, shown)
+    return found
 
 
 def items_of(form: Any, place: Place, shape: str) -> Items:

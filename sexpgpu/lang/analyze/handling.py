@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sexpgpu.lang.analyze.binding import dynamic_binding
 from sexpgpu.lang.analyze.grammar import Items, items_of, malformed, name_of, special
 from sexpgpu.lang.analyze.lambdas import split_body
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
-from sexpgpu.lang.ir import Const, Handle, If, Lambda, LocalRef, LocalVar, Node, Operation, Values, Within
+from sexpgpu.lang.ir import Const, DynamicLet, Handle, If, Lambda, LocalRef, LocalVar, Node, Operation, Values, Within
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.scope import SPECIAL, Scope
@@ -26,7 +27,8 @@ def handler_case(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node
         clause = item[0]
         if isinstance(clause, Cons) and isinstance(clause.car, Symbol) and clause.car.name == "no-error":
             return _with_no_error(an, [i for i in items if i is not item], clause, scope, place)
-    body = an.analyze(items[0][0], scope, items[0][1])
+    with an.handled():
+        body = an.analyze(items[0][0], scope, items[0][1])
     clauses: list[tuple[Any, LocalVar | None, Node]] = []
     for form, where in items[1:]:
         if not isinstance(form, Cons) or not isinstance(form.cdr, Cons):
@@ -37,14 +39,17 @@ def handler_case(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node
             raise malformed(parts[1][1], CASE, "a handler takes at most one name")
         handler = split_body(an, parts[2:])
         inner = scope.inner()
-        var = None
+        var = dynamic = None
         if names:
             name = name_of(names[0], CASE)
             an.forbid_constant(name, names[0][1], "bound")
             var = an.variable(name, scope.function, names[0][1])
             inner.variables[name] = var
+            if name in handler.specials or an.is_special(name):
+                dynamic = dynamic_binding(an, name, LocalRef(where, var), inner, where)
         inner.variables.update((n, SPECIAL) for n in handler.specials)
-        clauses.append((parts[0][0], var, an.sequence(handler.forms, inner, where)))
+        taken = an.sequence(handler.forms, inner, where)
+        clauses.append((parts[0][0], var, taken if dynamic is None else DynamicLet(where, [dynamic], taken)))
     return Handle(place, body, clauses) if clauses else body
 
 
@@ -63,7 +68,9 @@ def _with_no_error(an: Analyzer, items: Items, clause: Cons, scope: Scope, place
 def ignore_errors(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     var = an.variable(symbol("condition"), scope.function, place)
     given = Values(place, [Const(place, NIL), LocalRef(place, var)])
-    return Handle(place, an.sequence(items, scope, place), [(symbol("error"), var, given)])
+    with an.handled():
+        body = an.sequence(items, scope, place)
+    return Handle(place, body, [(symbol("error"), var, given)])
 
 
 @special("(handler-bind ((type function)...) form...)", 1)
@@ -76,7 +83,8 @@ def handler_bind(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node
             raise malformed(where, shape, f"a binding is (type function), found {show(form)}")
         types.append(parts[0][0])
         functions.append(an.analyze(parts[1][0], scope, parts[1][1]))
-    body = an.sequence(items[1:], scope, place)
+    with an.handled():
+        body = an.sequence(items[1:], scope, place)
     return Within(place, "handler_bind", [Const(place, types), *functions], body)
 
 
@@ -105,22 +113,28 @@ def define_condition(an: Analyzer, items: Items, scope: Scope, place: Place) -> 
     for form, where in items_of(*items[2], shape) if len(items) > 2 else []:
         slot, where = (form, where) if isinstance(form, Cons) else (Cons(form, NIL), where)
         parts = items_of(slot, where, shape)
-        key, readers, default = None, [], None
+        keys: list[Symbol] = []
+        readers, default = [], None
         for (option, _), (value, value_place) in zip(parts[1::2], parts[2::2], strict=False):
             word = option.name if isinstance(option, Symbol) else ""
             if word == "initarg":
-                key = value
+                keys.append(value)
             elif word in ("reader", "accessor"):
                 readers.append(value)
             elif word == "initform":
                 default = (value, value_place)
-        slots.append((name_of(parts[0], shape), key, readers, default is not None))
+        slots.append((name_of(parts[0], shape), keys, readers, default is not None))
         thunk = [default] if default is not None else []
         body = an.sequence(thunk, scope.inner(), where)
         defaults.append(body if not thunk else _thunk(an, default, scope, where))
     report: Node = Const(place, NIL)
+    given: list[str] = []
     for option, where in items[3:]:
         parts = items_of(option, where, shape)
+        if isinstance(parts[0][0], Symbol) and parts[0][0].name == "default-initargs":
+            for (key, _), value in zip(parts[1::2], parts[2::2], strict=False):
+                given.append(key.name)
+                defaults.append(_thunk(an, value, scope, value[1]))
         if isinstance(parts[0][0], Symbol) and parts[0][0].name == "report" and len(parts) == 2:
             value = parts[1][0]
             report = an.analyze(value, scope, parts[1][1]) if isinstance(value, Cons) else Const(where, value)
@@ -128,7 +142,7 @@ def define_condition(an: Analyzer, items: Items, scope: Scope, place: Place) -> 
         for reader in readers:
             an.session.declare_function(an.module, reader, place)
     args: list[Node] = [Const(place, an.module), Const(place, name), Const(place, parents), Const(place, slots)]
-    return Operation(place, "define_condition", [*args, report, *defaults])
+    return Operation(place, "define_condition", [*args, report, Const(place, given), *defaults])
 
 
 def _thunk(an: Analyzer, default: Any, scope: Scope, place: Place) -> Node:

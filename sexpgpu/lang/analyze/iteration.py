@@ -83,10 +83,10 @@ def _head(an: Analyzer, items: Items, shape: str) -> tuple[tuple[Symbol, Place],
 
 def _for_each(an: Analyzer, kind: str, shape: str, items: Items, scope: Scope, place: Place) -> Node:
     (name, where), (of, of_place), result = _head(an, items, shape)
-    source = an.analyze(of, scope, of_place)
     block = Block(place, NIL)
     outer = scope.inner()
     outer.blocks[NIL] = block
+    source = an.analyze(of, outer, of_place)
     var = an.variable(name, scope.function, where)
     inner = outer.inner()
     body = split_body(an, items[1:])
@@ -100,7 +100,9 @@ def _for_each(an: Analyzer, kind: str, shape: str, items: Items, scope: Scope, p
         turn = tag_body(an, body.forms, inner, place)
     loop: Node = ForEach(place, kind, var, source, turn)
     if result:
-        loop = Seq(place, [loop, _result(an, kind, name, where, result[0], source, outer, place)])
+        seen = outer.inner()
+        seen.variables.update((n, SPECIAL) for n in body.specials if n is not name)
+        loop = Seq(place, [loop, _result(an, kind, name, where, result[0], source, seen, place)])
     block.body = loop
     return block if block.used else loop
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sexpgpu.diag import warning
+from sexpgpu.diag import SxError, nearest, warning
 from sexpgpu.lang.analyze.grammar import Items, items_of, malformed, special
 from sexpgpu.lang.analyze.lambdalist import LambdaList, Part, parse_lambda_list
-from sexpgpu.lang.builtin import show
-from sexpgpu.lang.forms import Cons, Symbol, symbol
+from sexpgpu.lang.builtin import Parameters, show
+from sexpgpu.lang.edits import replaced
+from sexpgpu.lang.forms import Cons, Symbol, lisp_list, symbol
 from sexpgpu.lang.functions import FunctionInfo
 from sexpgpu.lang.ir import (
     Block,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 DECLARE: Final = symbol("declare")
 SPECIAL_WORD: Final = symbol("special")
+IGNORE_WORDS: Final = (symbol("ignore"), symbol("ignorable"))
 _DECLARATIONS: Final = frozenset(
     """special ignore ignorable type ftype inline notinline optimize dynamic-extent declaration
     fixnum integer float double-float number real rational ratio list cons string symbol function t vector array
@@ -39,12 +41,13 @@ _DECLARATIONS: Final = frozenset(
 
 
 class Body:
-    """A body without its head: the names declared special, the documentation string, the forms."""
+    """A body without its head: the names declared special or ignored, the documentation string, the forms."""
 
-    __slots__ = ("doc", "forms", "specials")
+    __slots__ = ("doc", "forms", "ignored", "specials")
 
-    def __init__(self, specials: set[Symbol], doc: str | None, forms: Items) -> None:
+    def __init__(self, specials: set[Symbol], ignored: set[Symbol], doc: str | None, forms: Items) -> None:
         self.specials = specials
+        self.ignored = ignored
         self.doc = doc
         self.forms = forms
 
@@ -52,17 +55,20 @@ class Body:
 def split_body(an: Analyzer, items: Items, documented: bool = False) -> Body:
     """Take the declarations (and the documentation string) off the front of a body."""
     specials: set[Symbol] = set()
+    ignored: set[Symbol] = set()
     doc = None
     at = 0
     for at, (form, place) in enumerate(items):
         if isinstance(form, Cons) and form.car is DECLARE:
             for clause, where in items_of(form.cdr, place, "(declare (declaration name...)...)"):
                 specials.update(read_declaration(an, clause, where))
+                if isinstance(clause, Cons) and clause.car in IGNORE_WORDS and isinstance(clause.cdr, Cons):
+                    ignored.update(name for name in clause.cdr if isinstance(name, Symbol))
         elif documented and doc is None and isinstance(form, str) and at + 1 < len(items):
             doc = form
         else:
-            return Body(specials, doc, items[at:])
-    return Body(specials, doc, [])
+            return Body(specials, ignored, doc, items[at:])
+    return Body(specials, ignored, doc, [])
 
 
 def read_declaration(an: Analyzer, clause: Any, place: Place) -> list[Symbol]:
@@ -74,7 +80,12 @@ def read_declaration(an: Analyzer, clause: Any, place: Place) -> list[Symbol]:
     if clause.car is SPECIAL_WORD:
         return [name for name in clause.cdr if isinstance(name, Symbol)] if isinstance(clause.cdr, Cons) else []
     if clause.car.name not in _DECLARATIONS:
-        an.session.warn(warning("W-DECL-001", f"unknown declaration `{show(clause.car)}`", place.span))
+        near = nearest(clause.car.name, _DECLARATIONS)
+        where = place.of_element(clause)
+        fix = replaced(where, clause.car.name, near) if near else ()
+        help = f"did you mean `{near}`?" if near else None
+        text = f"unknown declaration `{show(clause.car)}`"
+        an.session.warn(warning("W-DECL-001", text, where.span, help, fix=fix))
     return []
 
 
@@ -107,6 +118,16 @@ def analyze_lambda(
     else:
         node = in_block(an, block, parts.forms, binder.scope, place)
     function.body = binder.wrap(node, place)
+    return function
+
+
+def refused_lambda(an: Analyzer, name: str, fault: SxError, parts: Items, scope: Scope, place: Place) -> FunctionIR:
+    """The function of a definition whose lambda list is refused: it takes anything and fails silently."""
+    info = FunctionInfo(name, Parameters("(&rest arguments)", rest="arguments"), place.span)
+    function = FunctionIR(info, scope.function)
+    function.rest = an.variable(Symbol("arguments"), function, place)
+    form = lisp_list([form for form, _ in parts[1:]])
+    function.body = an.refused(fault, form, scope.inner(function), place)
     return function
 
 

@@ -32,7 +32,8 @@ def macro_function(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place
     bindings.append((arguments, lisp_list([ARGUMENTS, call])))
     if sections.environment is not None:
         bindings.append((sections.environment.pattern, environment))
-    bindings += destructure(sections, arguments, Pattern(name.name, sections.text), parts[1][1])
+    pattern = Pattern(name.name, sections.text, parameters=sections.parameters)
+    bindings += destructure(sections, arguments, pattern, parts[1][1])
     rest = parts[2:]
     doc: str | None = None
     while rest and isinstance(rest[0][0], str) and len(rest) > 1:
@@ -50,11 +51,15 @@ def macro_function(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place
 
 
 def local_macro(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place: Place) -> Macro:
-    """A macrolet's macro. Its expander sees the macros around it, but no run-time bindings."""
+    """A macrolet's macro. Its expander sees the macros around it, but no run-time bindings.
+
+    One that a form of the product's own wrote, as `defmodel` writes `defparam`, is as quiet as that form.
+    """
     outer = compile_time_scope(scope)
     expander = an.session.compile_function(an.module, macro_function(an, name, parts, outer, place), place)
     sections = parse_lambda_list(*parts[1], destructuring=True)
-    return Macro(name, expander, sections.text, place.span)
+    quiet = place.trail is None and parts[0][1].start == place.start  # its name has no place of its own
+    return Macro(name, expander, sections.text, place.span, quiet)
 
 
 def compile_time_scope(scope: Scope) -> Scope:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from sexpgpu.lang.analyze.binding import dynamic_binding
 from sexpgpu.lang.analyze.grammar import Items, items_of, malformed, name_of, special
 from sexpgpu.lang.analyze.lambdas import split_body
+from sexpgpu.lang.analyze.reach import is_written, warn_unread
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import Symbol, lisp_list, symbol
 from sexpgpu.lang.ir import (
     DynamicLet,
     Keep,
     LocalRef,
+    LocalVar,
     MultipleBind,
     Node,
     Operation,
@@ -65,6 +67,7 @@ def multiple_value_bind(an: Analyzer, items: Items, scope: Scope, place: Place) 
     parts = split_body(an, items[2:])
     inner = scope.inner()
     variables, dynamic = [], []
+    named: list[tuple[LocalVar, Place]] = []
     seen: set[Symbol] = set()
     for item in items_of(*items[0], shape):
         name = name_of(item, shape)
@@ -79,9 +82,12 @@ def multiple_value_bind(an: Analyzer, items: Items, scope: Scope, place: Place) 
             inner.variables[name] = SPECIAL
         else:
             inner.variables[name] = var
+            named.append((var, item[1]))
     for name in parts.specials:
         inner.variables.setdefault(name, SPECIAL)
     body = an.sequence(parts.forms, inner, place)
+    if is_written(items[0][0], place):
+        warn_unread(an, named, parts.ignored)
     if dynamic:
         body = DynamicLet(place, dynamic, body)
     return MultipleBind(place, variables, value, body)

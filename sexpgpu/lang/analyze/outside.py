@@ -7,7 +7,9 @@ from typing import Final
 from sexpgpu.diag import SxError
 from sexpgpu.lang.analyze.grammar import fault
 from sexpgpu.lang.builtin import show
+from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.forms import Symbol
+from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
 
 _GROUPS: Final[tuple[tuple[str, str], ...]] = (
@@ -47,6 +49,14 @@ OUTSIDE: Final[dict[str, str | None]] = {name: help or None for help, names in _
 """Each operator's name with what serves instead, where something does."""
 
 
-def outside_subset(name: Symbol, place: Place) -> SxError:
-    """E-NAME-005."""
-    return fault(place, "E-NAME-005", f"`{show(name)}` is not in the subset", OUTSIDE[name.name])
+_CLASSES: Final = frozenset(name for _, names in _GROUPS[:2] for name in names.split())
+
+
+def refused_operator(module: Module, name: Symbol, place: Place) -> SxError:
+    """E-NAME-005; a use of classes where the definition of one has been refused before is that failure."""
+    if name.name in _CLASSES and not name.name.startswith("def") and module.classes is not None:
+        return Poisoned(module.classes)
+    found = fault(place, "E-NAME-005", f"`{show(name)}` is not in the subset", OUTSIDE[name.name])
+    if name.name in _CLASSES and name.name.startswith("def"):
+        module.classes = found.diagnostic
+    return found

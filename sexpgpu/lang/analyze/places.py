@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from attrs import evolve
+
+from sexpgpu.diag import Culprit, nearest
 from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed, name_of, special
+from sexpgpu.lang.analyze.lambdalist import parse_lambda_list
 from sexpgpu.lang.analyze.lambdas import analyze_lambda
 from sexpgpu.lang.analyze.macros import compile_time_scope, macro_function
+from sexpgpu.lang.analyze.writers import derived_writer
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.core.access import PUT_PROPERTY, REMOVE_PROPERTY
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, all_values, lisp_list, setf_name, symbol
@@ -21,7 +26,7 @@ _S: Final = {
     name: symbol(name)
     for name in (
         "setq", "let", "let*", "values", "the", "getf", "progn", "prog1", "car", "cdr", "cons", "adjoin", "+", "-",
-        "multiple-value-bind", "quote",
+        "multiple-value-bind", "quote", "list*", "ldb", "mask-field", "dpb", "deposit-field",
     )
 }  # fmt: skip
 
@@ -41,6 +46,13 @@ class Access:
 def form(*parts: Any) -> Any:
     """A form from its parts."""
     return lisp_list(parts)
+
+
+def environment_of(an: Analyzer, scope: Scope) -> Any:
+    """What a macro's `&environment` parameter gets in a scope."""
+    from sexpgpu.lang.analyze.core import Environment  # which imports this module's package
+
+    return Environment(an, scope)
 
 
 def access(an: Analyzer, target: Any, scope: Scope, place: Place) -> Access:
@@ -63,7 +75,7 @@ def access(an: Analyzer, target: Any, scope: Scope, place: Place) -> Access:
             return special_access(an, target, scope, where)
         expander = an.module.setf_expander(name)
         if expander is not None and scope.local_function(name) is None:
-            return _from_values(expander(target), where)
+            return _from_values(expander(target, environment_of(an, scope)), where)
         key = setf_name(name)
         if scope.local_function(key) is not None or an.module.function(key) is not None or key in an.module.upcoming:
             return _function_access(target, key)
@@ -100,9 +112,14 @@ def _no_place(an: Analyzer, target: Cons, name: Symbol, scope: Scope, place: Pla
     if name in SPECIALS:
         return fault(place, "E-MACRO-003", f"{show(target)} is not a place: `{show(name)}` is a special form")
     if cell is None and local is None:
-        return fault(place, "E-MACRO-003", f"{show(target)} is not a place: there is no function `{show(name)}`")
-    help = f"define how to write it: (defun (setf {show(name)}) (new ...) ...)"
-    return fault(place, "E-MACRO-003", f"`{show(name)}` is a function without a setf", help)
+        near = nearest(name.name, an.module.names() | scope.function_names())
+        help = f"did you mean `{near}`?" if near else None
+        message = f"{show(target)} is not a place: there is no function `{show(name)}`"
+        return fault(place, "E-MACRO-003", message, help, culprit=Culprit(word=name.name, instead=near))
+    writer = derived_writer(an, name, cell.span) if cell is not None and cell.span is not None else None
+    help = f"define how to write it: {writer.text if writer else f'(defun (setf {show(name)}) (new ...) ...)'}"
+    fix = (evolve(writer, text="\n" + writer.text),) if writer is not None and place.trail is None else ()
+    return fault(place, "E-MACRO-003", f"`{show(name)}` is a function without a setf", help, fix=fix)
 
 
 def _from_values(given: Any, place: Place) -> Access:
@@ -152,7 +169,26 @@ def _getf_access(an: Analyzer, target: Cons, scope: Scope, place: Place) -> Acce
     return Access(bindings, [new], writer, reader)
 
 
-_ACCESSES: Final = {_S["values"]: _values_access, _S["the"]: _the_access, _S["getf"]: _getf_access}
+def _bits_access(an: Analyzer, target: Cons, scope: Scope, place: Place) -> Access:
+    """`(ldb byte place)` and `(mask-field byte place)`: writing them puts the bits into the place."""
+    parts = items_of(target.cdr, place, f"({target.car.name} byte place)")
+    if len(parts) != 2:
+        raise malformed(place, f"({target.car.name} byte place)", f"found {show(target)}")
+    inside = access(an, parts[1][0], scope, parts[1][1])
+    byte, new = Symbol("byte"), Symbol("new")
+    put = _S["dpb"] if target.car is _S["ldb"] else _S["deposit-field"]
+    stored = form(form(inside.stores[0], form(put, new, byte, inside.reader)))
+    writer = form(_S["let"], stored, inside.writer, new)
+    return Access([(byte, parts[0][0]), *inside.bindings], [new], writer, form(target.car, byte, inside.reader))
+
+
+_ACCESSES: Final = {
+    _S["values"]: _values_access,
+    _S["the"]: _the_access,
+    _S["getf"]: _getf_access,
+    _S["ldb"]: _bits_access,
+    _S["mask-field"]: _bits_access,
+}
 
 
 def _bound(bindings: list[tuple[Symbol, Any]], *body: Any) -> Any:
@@ -284,7 +320,7 @@ def defsetf(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     if isinstance(items[1][0], Symbol) and items[1][0] is not NIL:
         writer = items[1][0]
 
-        def short(target: Cons) -> Any:
+        def short(target: Cons, environment: Any) -> Any:
             part = _function_access(target, setf_name(name))
             args = _items(part.reader)[1:]
             return _five(part.bindings, part.stores, form(writer, *args, part.stores[0]), part.reader)
@@ -298,7 +334,7 @@ def defsetf(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     made = analyze_lambda(an, name.name, (parameters, items[1][1]), items[3:], inner, place, name)
     function = an.session.compile_function(an.module, made, place)
 
-    def long(target: Cons) -> Any:
+    def long(target: Cons, environment: Any) -> Any:
         held = [(Symbol("arg"), arg) for arg in _items(target.cdr)]
         fresh = [Symbol("new") for _ in stores]
         names = [name for name, _ in held]
@@ -319,7 +355,7 @@ def define_setf_expander(an: Analyzer, items: Items, scope: Scope, place: Place)
     name = name_of(items[0], "(define-setf-expander name lambda-list form...)")
     made = macro_function(an, name, items, compile_time_scope(scope), place)
     function = an.session.compile_function(an.module, made, place)
-    an.module.setf_expanders[name] = lambda target: function(target, NIL)
+    an.module.setf_expanders[name] = function
     return Const(place, name)
 
 
@@ -327,9 +363,13 @@ def define_setf_expander(an: Analyzer, items: Items, scope: Scope, place: Place)
 def define_modify_macro(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     name = name_of(items[0], "(define-modify-macro name lambda-list function [doc])")
     function = items[2][0]
+    given = form(_S["list*"], *_passed_on(items[1]))
+    made = analyze_lambda(an, name.name, items[1], [(given, place)], compile_time_scope(scope), place)
+    arguments = an.session.compile_function(an.module, made, place)
 
     def expand(call: Cons, environment: Any) -> Any:
         target, *args = _items(call.cdr)
+        args = _items(arguments(*args))
         part = access(an, target, environment.scope, place)
         held = [(Symbol("arg"), arg) for arg in args]
         changed = form(function, part.reader, *[name for name, _ in held])
@@ -337,3 +377,15 @@ def define_modify_macro(an: Analyzer, items: Items, scope: Scope, place: Place) 
 
     an.session.define_macro(an.module, name, expand, show(items[1][0]), place)
     return Const(place, name)
+
+
+def setf_expansion(part: Access) -> Any:
+    """The five values of `get-setf-expansion`."""
+    return _five(part.bindings, part.stores, part.writer, part.reader)
+
+
+def _passed_on(parameters: tuple[Any, Place]) -> list[Any]:
+    """The variables of a lambda list as the arguments of `list*`."""
+    sections = parse_lambda_list(*parameters)
+    names = [part.pattern for part in (*sections.required, *sections.optional)]
+    return [*names, NIL if sections.rest is None else sections.rest.pattern]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sexpgpu.lang.analyze.grammar import Items, fault, special
 from sexpgpu.lang.builtin import show
-from sexpgpu.lang.core.quasi import APPEND, CONS, LISTED, TO_VECTOR
+from sexpgpu.lang.core.quasi import APPEND, CONS, LISTED, TO_VECTOR, WRITTEN
+from sexpgpu.lang.edits import wrapped
 from sexpgpu.lang.forms import NIL, Cons, SourceCons, Symbol, lisp_list, symbol
 from sexpgpu.lang.ir import Node
 from sexpgpu.lang.place import Place
@@ -23,8 +24,9 @@ QUOTE: Final = symbol("quote")
 def quasiquote(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     form, where = items[0]
     if isinstance(form, Cons) and form.car is SPLICE:
-        raise fault(where, "E-MACRO-005", "`,@` needs a list around it to splice into")
-    return an.analyze(_expand(form, 1, where), scope, place)
+        raise fault(where, "E-MACRO-005", "`,@` needs a list around it to splice into",
+                    "write parentheses around it", fix=wrapped(where, "(", ")"))  # fmt: skip
+    return an.analyze(_expand(form, 1, where, not (an.module.internal or an.module.standard)), scope, place)
 
 
 @special("(unquote form)", 1, 1)
@@ -37,22 +39,25 @@ def unquote_splicing(an: Analyzer, items: Items, scope: Scope, place: Place) -> 
     raise fault(place, "E-MACRO-005", f"`,@{show(items[0][0])}` outside a backquote")
 
 
-def _expand(form: Any, depth: int, place: Place) -> Any:
-    """A form that builds `form` when evaluated; `depth` counts the backquotes around it."""
+def _expand(form: Any, depth: int, place: Place, told: bool) -> Any:
+    """A form that builds `form` when evaluated; `depth` counts the backquotes around it.
+
+    What it builds of a user's text is `told` where it is written, for the trails of expansions.
+    """
     if type(form) is list:
         if not _mentions(form, depth):
             return form
-        return lisp_list([TO_VECTOR, _expand(lisp_list(form), depth, place)])
+        return lisp_list([TO_VECTOR, _expand(lisp_list(form), depth, place, told)])
     if not isinstance(form, Cons):
         return lisp_list([QUOTE, form]) if isinstance(form, Symbol) and form is not NIL and not form.keyword else form
     if form.car is UNQUOTE:
         if depth == 1:
             return form.cdr.car
-        return _nested(form, depth - 1, place)
+        return _nested(form, depth - 1, place, told)
     if form.car is SPLICE:
         raise fault(place.of_form(form), "E-MACRO-005", "`,@` cannot follow a dot")
     if form.car is QUASIQUOTE:
-        return _nested(form, depth + 1, place)
+        return _nested(form, depth + 1, place, told)
     if not _mentions(form, depth):
         return lisp_list([QUOTE, form])
     pieces: list[Any] = []
@@ -67,14 +72,17 @@ def _expand(form: Any, depth: int, place: Place) -> Any:
             pieces += [(True, _listed(item, operand)) for operand in others]
             pieces.append((True, last if cell.cdr is NIL else _listed(item, last)))
         elif isinstance(item, Cons) and item.car is SPLICE:
-            pieces.append((False, _nested(item, depth - 1, where)))
+            pieces.append((False, _nested(item, depth - 1, where, told)))
         else:
-            pieces.append((False, _expand(item, depth, where)))
+            pieces.append((False, _expand(item, depth, where, told)))
         cell = cell.cdr
-    result = _expand(cell, depth, place) if cell is not NIL else NIL
-    for splice, piece in reversed(pieces):
+    result = _expand(cell, depth, place, told) if cell is not NIL else NIL
+    for splice, piece in reversed(pieces[1:]):
         result = lisp_list([APPEND if splice else CONS, piece, result])
-    return result
+    splice, piece = pieces[0]
+    if told and not splice and isinstance(form, SourceCons):
+        return lisp_list([WRITTEN, lisp_list([QUOTE, form]), piece, result])
+    return lisp_list([APPEND if splice else CONS, piece, result])
 
 
 def _operands(item: Cons) -> list[Any]:
@@ -89,7 +97,7 @@ def _listed(item: Cons, operand: Any) -> Any:
     return check
 
 
-def _nested(form: Cons, depth: int, place: Place) -> Any:
+def _nested(form: Cons, depth: int, place: Place, told: bool) -> Any:
     """`(unquote x)` or `(quasiquote x)` of another level: kept as data, its inside expanded.
 
     A splice inside an inner unquote (`,,@x`) adds operands to it, which is what the standard asks for.
@@ -99,7 +107,7 @@ def _nested(form: Cons, depth: int, place: Place) -> Any:
         return lisp_list([CONS, lisp_list([QUOTE, form.car]), inside.cdr.car])
     if not isinstance(inside, Cons) and type(inside) is not list:
         return lisp_list([QUOTE, form])
-    return lisp_list([CONS, lisp_list([QUOTE, form.car]), lisp_list([CONS, _expand(inside, depth, place), NIL])])
+    return lisp_list([CONS, lisp_list([QUOTE, form.car]), lisp_list([CONS, _expand(inside, depth, place, told), NIL])])
 
 
 def _mentions(form: Any, depth: int) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from sexpgpu.diag import Note, SxError, nearest
+from sexpgpu.diag import Edit, Note, SxError, nearest
 from sexpgpu.lang.analyze.grammar import SPECIALS, fault
-from sexpgpu.lang.analyze.outside import OUTSIDE, outside_subset
+from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Poisoned
-from sexpgpu.lang.forms import Cons, Symbol
+from sexpgpu.lang.culprit import word
+from sexpgpu.lang.edits import inserted, moved_up, text_at
+from sexpgpu.lang.forms import Cons, Symbol, symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import Scope
@@ -21,18 +23,32 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
     later = module.upcoming.get(name)
     if later is not None:
         where = f"`{name.name}` is defined by the {later.head} at {later.span.line}:{later.span.col}"
-        return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound yet", where)
+        fix = moved_up(place.source, later.span, place.start) if place.trail is None else ()
+        return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound yet", where, fix=fix)
     local = scope.variable_names()
     near = nearest(name.name, local)
     if near is not None:
+        local[near].read = True  # under a wrong name
         span = local[near].place.span
         help = f"`{near}` is bound at {span.line}:{span.col}"
     elif module.function(name) is not None or scope.local_function(name) is not None:
         help = f"`{name.name}` is a function: write #'{name.name} to pass it, ({name.name} ...) to call it"
+        fix = inserted(place, "#'") if text_at(place).lower() == name.name else ()
+        return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help, fix=fix)
     else:
         near = nearest(name.name, {v.name for v in _variables(module)})
+        if module.missing is not None and near not in module.own_names():
+            return Poisoned(module.missing)
         help = f"did you mean `{near}`?" if near else f"bind it with let, or define it with (def {name.name} ...)"
-    return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help)
+    return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help, culprit=word(name.name, near))
+
+
+def names_form(module: Module, name: Symbol) -> bool:
+    """Whether a name that nothing defines was most likely meant as that of a special form or macro."""
+    if name in module.upcoming or name in module.poisoned:
+        return False
+    near = nearest(name.name, module.names() | {s.name for s in SPECIALS})
+    return near is not None and (symbol(near) in SPECIALS or module.macro(symbol(near)) is not None)
 
 
 def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
@@ -41,26 +57,44 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -
     if failure is not None:
         return Poisoned(failure)
     later = module.upcoming.get(name)
+    if name.keyword:
+        made = inserted(place, "list ") if text_at(place).lower() == f":{name.name}" else ()
+        message = f"`:{name.name}` is a keyword, not a function"
+        return fault(place, "E-NAME-002", message, f"(list :{name.name} ...) makes a list of them", fix=made)
     if later is None and name.name in OUTSIDE:
-        return outside_subset(name, place)
+        return refused_operator(module, name, place)
     notes: tuple[Note, ...] = ()
+    near = None
+    fix: tuple[Edit, ...] = ()
     if later is not None:
         help: str | None = f"`{name.name}` is defined at {later.span.line}:{later.span.col}, below"
         notes = (Note(f"the {later.head} is here", later.span),)
+        fix = moved_up(place.source, later.span, place.start) if place.trail is None else ()
     elif scope.variable(name) is not None or module.variable(name) is not None:
         help = f"`{name.name}` is a variable: write (funcall {name.name} ...)"
+        fix = called(name, place)
     else:
         known = module.names() | scope.function_names() | {s.name for s in SPECIALS}
         near = nearest(name.name, known)
+        if module.missing is not None and near not in module.own_names():
+            return Poisoned(module.missing)
         help = f"did you mean `{near}`?" if near else None
-    return fault(place, "E-NAME-002", f"there is no function `{show(name)}`", help, notes)
+    message = f"there is no function `{show(name)}`"
+    culprit = word(name.name, near) if later is None and not fix else None
+    return fault(place, "E-NAME-002", message, help, notes, fix=fix, culprit=culprit)
+
+
+def called(name: Symbol, place: Place) -> tuple[Edit, ...]:
+    """`funcall` before the name at the head of a call."""
+    at_head = place.source.text[place.start - 1 : place.start] == "(" and text_at(place).lower() == name.name
+    return inserted(place, "funcall ") if at_head else ()
 
 
 def variable_as_function(module: Module, name: Symbol, form: Cons, scope: Scope, place: Place) -> SxError:
     """E-NAME-003: a local variable stands where a function name is needed."""
     args = " ..." if isinstance(form.cdr, Cons) else ""
     message = f"`{show(name)}` is a local variable, not a function"
-    return fault(place, "E-NAME-003", message, f"write (funcall {show(name)}{args})")
+    return fault(place, "E-NAME-003", message, f"write (funcall {show(name)}{args})", fix=called(name, place))
 
 
 def _variables(module: Module) -> set[Symbol]:

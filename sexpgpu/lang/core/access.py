@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sexpgpu.diag import error
-from sexpgpu.lang.active import active
-from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.active import active, as_function
+from sexpgpu.lang.analyze.grammar import SPECIALS
+from sexpgpu.lang.builtin import Library, parse_parameters, show, wrong_count
+from sexpgpu.lang.conditions import Poisoned, TypeFault
 from sexpgpu.lang.core.expansions import EXPANSIONS, OPERATORS
-from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, boolean, setf_name, symbol
+from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, boolean, lisp_list, setf_name, symbol
 from sexpgpu.lang.library.equality import eql
 
 PUT_PROPERTY: Final = Symbol("put-property")
@@ -46,7 +47,14 @@ def remove_property(plist: Any, indicator: Any) -> Any:
     return MV((plist, NIL))
 
 
-library = Library("names")
+library = Library("names", constants={"nil": NIL, "t": T})
+
+_S: Final = {name: symbol(name) for name in ("or", "symbol", "cons", "eql", "setf", "null")}
+_FUNCTION_NAME: Final = lisp_list(
+    [_S["or"], _S["symbol"], lisp_list([_S["cons"], lisp_list([_S["eql"], _S["setf"]]),
+                                        lisp_list([_S["cons"], _S["symbol"], _S["null"]])])]
+)  # fmt: skip
+"""The type of what names a function."""
 
 
 def _name(value: Any, function: str) -> Symbol:
@@ -54,14 +62,22 @@ def _name(value: Any, function: str) -> Symbol:
         return value
     if isinstance(value, Cons) and value.car is symbol("setf") and isinstance(value.cdr, Cons):
         inner = value.cdr.car
-        if isinstance(inner, Symbol):
+        if isinstance(inner, Symbol) and value.cdr.cdr is NIL:
             return setf_name(inner)
-    raise error("E-TYPE-001", f"{function} needs a name, got {show(value)}")
+    wrong = error("E-TYPE-001", f"{function} needs a name, got {show(value)}")
+    raise TypeFault(wrong.diagnostic, value, _FUNCTION_NAME)
+
+
+def _symbol(value: Any, function: str) -> Symbol:
+    if isinstance(value, Symbol):
+        return value
+    wrong = error("E-TYPE-001", f"{function} needs a symbol, got {show(value)}")
+    raise TypeFault(wrong.diagnostic, value, symbol("symbol"))
 
 
 @library.builtin("symbol-value", "(symbol)")
 def symbol_value(name: Any) -> Any:
-    name = _name(name, "symbol-value")
+    name = _symbol(name, "symbol-value")
     if name.keyword or name in (NIL, T):
         return name
     variable = active().module.variable(name)
@@ -75,7 +91,7 @@ def symbol_value(name: Any) -> Any:
 
 @library.builtin("(setf symbol-value)", "(new symbol)")
 def set_symbol_value(new: Any, name: Any) -> Any:
-    name = _name(name, "symbol-value")
+    name = _symbol(name, "symbol-value")
     variable = active().special(name)
     if variable.kind == "constant":
         raise error("E-NAME-004", f"`{show(name)}` is a constant: it cannot be assigned")
@@ -90,14 +106,14 @@ def set_(name: Any, value: Any) -> Any:
 
 @library.builtin("boundp", "(symbol)")
 def boundp(name: Any) -> Any:
-    name = _name(name, "boundp")
+    name = _symbol(name, "boundp")
     variable = active().module.variable(name)
     return boolean(name.keyword or name in (NIL, T) or (variable is not None and bool(variable.ref)))
 
 
 @library.builtin("makunbound", "(symbol)")
 def makunbound(name: Any) -> Any:
-    active().special(_name(name, "makunbound")).ref.clear()
+    active().special(_symbol(name, "makunbound")).ref.clear()
     return name
 
 
@@ -119,7 +135,7 @@ def fdefinition(name: Any) -> Any:
 
 @library.builtin("symbol-function", "(symbol)")
 def symbol_function(name: Any) -> Any:
-    return active().function_named(_name(name, "symbol-function"))
+    return active().function_named(_symbol(name, "symbol-function"))
 
 
 @library.builtin("(setf fdefinition)", "(new name)")
@@ -136,24 +152,40 @@ def set_symbol_function(new: Any, name: Any) -> Any:
 
 @library.builtin("macro-function", "(symbol &optional environment)")
 def macro_function(name: Any, environment: Any = NIL) -> Any:
-    name = _name(name, "macro-function")
+    name = _symbol(name, "macro-function")
     macro = active().macro_named(name, environment)
     if macro is not None:
-        return macro.expand
-    standard = EXPANSIONS.get(name)
-    return NIL if standard is None else lambda form, environment=NIL: standard(form)
+        return _expansion_function(macro.expand)
+    if name in EXPANSIONS:
+        standard = EXPANSIONS[name]
+        return _expansion_function(lambda form, environment: standard(form))
+    if name in SPECIALS and name not in OPERATORS:
+        # The analyzer takes the form as it is: what stands for a call is the call under the standard's name.
+        return _expansion_function(lambda form, environment: Cons(name, form.cdr))
+    return NIL
+
+
+def _expansion_function(expand: Any) -> Any:
+    """A function of a form and an environment, as Lisp calls it."""
+
+    def expansion(*args: Any) -> Any:
+        if len(args) != 2:
+            raise wrong_count("macro-function", parse_parameters("(form environment)"), len(args))
+        return expand(*args)
+
+    return expansion
 
 
 @library.builtin("(setf macro-function)", "(new symbol &optional environment)")
 def set_macro_function(new: Any, name: Any, environment: Any = NIL) -> Any:
     session = active()
-    session.define_macro(session.module, _name(name, "macro-function"), new, "", None)
+    session.define_macro(session.module, _symbol(name, "macro-function"), as_function(new), "", None)
     return new
 
 
 @library.builtin("special-operator-p", "(symbol)")
 def special_operator_p(name: Any) -> Any:
-    return boolean(_name(name, "special-operator-p") in OPERATORS)
+    return boolean(_symbol(name, "special-operator-p") in OPERATORS)
 
 
 @library.builtin("constantp", "(form &optional environment)")

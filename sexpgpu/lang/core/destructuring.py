@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sexpgpu.diag import SxError, error
-from sexpgpu.lang.builtin import Library, show, unknown_keyword
+from attrs import evolve
+
+from sexpgpu.diag import Culprit, SxError, error
+from sexpgpu.lang.builtin import Library, Parameters, show, unknown_keyword, wrong_count
 from sexpgpu.lang.forms import NIL, Cons, Symbol, boolean
 
 NAMES: Final[dict[str, Symbol]] = {
@@ -24,15 +26,51 @@ ARGUMENTS = NAMES["arguments"]
 class Pattern:
     """The lambda list a list is matched against, for messages."""
 
-    __slots__ = ("name", "text")
+    __slots__ = ("inner", "name", "parameters", "text")
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, inner: bool = False, parameters: Parameters | None = None) -> None:
         self.name = name
         self.text = text
+        self.inner = inner  # part of another pattern
+        self.parameters = parameters  # of a macro
 
-    def mismatch(self, what: str, found: Any) -> SxError:
+    def mismatch(self, what: str, found: Any, help: str | None = None, culprit: Culprit | None = None) -> SxError:
         """E-MACRO-002."""
-        return error("E-MACRO-002", f"{self.name}: {show(found)} {what} {self.text}", expected=self.text)
+        message = f"{self.name}: {show(found)} {what} {self.text}"
+        culprit = None if self.inner else culprit
+        return error("E-MACRO-002", message, expected=self.text, help=help if culprit else None, culprit=culprit)
+
+    def _wrong_count(self, parameters: Parameters, got: int) -> SxError:
+        fault = wrong_count(self.name, parameters, got)
+        fault.diagnostic = evolve(fault.diagnostic, code="E-MACRO-002")
+        return fault
+
+    def too_many(self, found: Any) -> SxError:
+        """More elements than the pattern has names."""
+        what = "has too many elements for"
+        if self.parameters is not None:
+            return self._wrong_count(self.parameters, length(found))
+        if self.name == "destructuring-bind":
+            text = self.text[:-1] + (" " if len(self.text) > 2 else "") + "&rest _others)"
+            culprit = Culprit(function=self.name, argument=1, instead=text)
+            return self.mismatch(what, found, f"{text} takes the others too", culprit)
+        return self.mismatch(what, found)
+
+    def too_few(self, found: Any) -> SxError:
+        """Fewer elements than the pattern needs."""
+        if self.parameters is not None:
+            return self._wrong_count(self.parameters, length(found))
+        names = self.text[1:-1].split(" ")
+        given = length(found)
+        plain = not any(c in self.text[1:] for c in "(&") and self.name == "destructuring-bind"
+        text = f"({' '.join([*names[:given], '&optional', *names[given:]])})"
+        culprit = Culprit(function=self.name, argument=1, instead=text) if plain else None
+        return self.mismatch("has too few elements for", found, f"{text} leaves the others nil", culprit)
+
+
+def length(form: Any) -> int:
+    """The number of conses of a list."""
+    return sum(1 for _ in form) if isinstance(form, Cons) else 0
 
 
 ABSENT: Final = Symbol("absent")
@@ -43,7 +81,7 @@ def need(rest: Any, pattern: Pattern, whole: Any) -> Any:
     if isinstance(rest, Cons):
         return rest.car
     if rest is NIL:
-        raise pattern.mismatch("has too few elements for", whole)
+        raise pattern.too_few(whole)
     raise pattern.mismatch("is no list to match", whole)
 
 
@@ -55,7 +93,7 @@ def rest_of(rest: Any) -> Any:
 @destructuring.builtin("end", "(rest pattern whole)")
 def end(rest: Any, pattern: Pattern, whole: Any) -> Any:
     if rest is not NIL:
-        raise pattern.mismatch("has too many elements for", whole)
+        raise pattern.too_many(whole)
     return NIL
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from attrs import evolve
 
 from sexpgpu.diag import Diagnostic, SxError, error
 from sexpgpu.lang.active import active
+from sexpgpu.lang.analyze.core import Analyzer, Environment
+from sexpgpu.lang.analyze.places import access, setf_expansion
 from sexpgpu.lang.builtin import Library, show
+from sexpgpu.lang.compiler import bare_scope
 from sexpgpu.lang.core.expansions import EXPANSIONS
-from sexpgpu.lang.forms import MV, NIL, Cons, Source, Symbol, boolean, one, values
+from sexpgpu.lang.forms import MV, NIL, Cons, Source, Symbol, boolean, one, symbol, values
 from sexpgpu.lang.functions import info_of_function
-from sexpgpu.lang.place import EVALUATED
+from sexpgpu.lang.library.access import items_of_list
+from sexpgpu.lang.place import EVALUATED, Place
 from sexpgpu.lang.reader import Reader
 from sexpgpu.lang.readtime import substitute_read_eval
 
 library = Library("evaluation")
+
+_VARIABLE: Final = symbol("variable")
 
 
 @library.builtin("eval", "(form)", many=True)
@@ -51,6 +57,20 @@ def macroexpand(form: Any, environment: Any = NIL) -> Any:
 def macroexpand_1(form: Any, environment: Any = NIL) -> Any:
     expanded, changed = _expanded_once(form, environment)
     return MV((expanded, boolean(changed)))
+
+
+@library.builtin("get-setf-expansion", "(place &optional environment)", many=True)
+def get_setf_expansion(target: Any, environment: Any = NIL) -> Any:
+    """How a place is written: temporaries, their values, the names of new values, the writing and the reading form."""
+    session = active()
+    if isinstance(environment, Environment):
+        analyzer, scope = environment.analyzer, environment.scope
+    else:
+        analyzer, scope = Analyzer(session, session.module), bare_scope()
+    try:
+        return setf_expansion(access(analyzer, target, scope, Place(Source("", ""), 0, 0)))
+    except SxError as fault:  # the place has none of its own; the caller has
+        raise SxError(evolve(fault.diagnostic, span=None)) from fault
 
 
 def _expanded_once(form: Any, environment: Any) -> tuple[Any, bool]:
@@ -95,17 +115,26 @@ def _read_one(text: str, start: int) -> tuple[Any, int] | None:
 @library.builtin("proclaim", "(declaration)")
 def proclaim(declaration: Any) -> Any:
     session = active()
-    words = list(declaration) if declaration is not NIL else []
+    words = items_of_list("proclaim", 1, declaration)
     if words and words[0].name == "special":
         for name in words[1:]:
             session.declare_variable(session.module, name, "special", None)
     return NIL
 
 
+@library.builtin("(setf documentation)", "(new object kind)")
+def set_documentation(new: Any, object_: Any, kind: Any) -> Any:
+    active().documents[object_, kind] = new
+    return new
+
+
 @library.builtin("documentation", "(object kind)")
 def documentation(object_: Any, kind: Any) -> Any:
-    """The documentation string of a function or macro, given itself or by name; nil when there is none."""
+    """The documentation string of a function, a macro or a variable, given itself or by name; nil for none."""
     session = active()
+    written = session.documents.get((object_, kind))
+    if written is not None or kind is _VARIABLE:
+        return written or NIL
     function = object_
     if isinstance(object_, Symbol):
         macro, cell = session.macro_named(object_, NIL), session.module.function(object_)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.diag import SxError, error, warning
+from sexpgpu.diag import Culprit, SxError, error, nearest, warning
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, initialised
+from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, TypeFault, initialised
 from sexpgpu.lang.core.handlers import is_condition
-from sexpgpu.lang.faults import condition_from, current_span
+from sexpgpu.lang.faults import condition_from, current_span, locate_condition
+from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
 from sexpgpu.lang.library.typespec import is_type
 from sexpgpu.lang.printer import print_text
@@ -23,7 +24,7 @@ def condition_object(datum: Any, arguments: tuple[Any, ...], default: str) -> Co
     session = active()
     if isinstance(datum, Condition):
         return datum
-    if isinstance(datum, str):
+    if isinstance(datum, str) or (callable(datum) and not isinstance(datum, Foreign)):
         slots = {"format-control": datum, "format-arguments": lisp_list(list(arguments))}
         return Condition(session.condition_types[symbol(default)], slots)
     if isinstance(datum, Symbol):
@@ -46,14 +47,14 @@ def report_text(condition: Condition) -> str:
     if condition.diagnostic is not None:
         return condition.diagnostic.message
     control = condition.slots.get("format-control")
-    if isinstance(control, str):
+    if isinstance(control, str) or callable(control):
         given = condition.slots.get("format-arguments", NIL)
         return _formatted(control, *(given if isinstance(given, Cons) else ()))
     slots = ", ".join(f"{name} {show(value)}" for name, value in condition.slots.items())
     return f"{condition.type.name}{': ' if slots else ''}{slots}"
 
 
-def _formatted(control: str, *args: Any) -> str:
+def _formatted(control: Any, *args: Any) -> str:
     """`(format nil control ...)`."""
     text: str = active().function_named(symbol("format"))(NIL, control, *args)
     return text
@@ -61,12 +62,32 @@ def _formatted(control: str, *args: Any) -> str:
 
 def _run_handlers(condition: Condition) -> None:
     """Call the handler-bind handlers, innermost first; a handler-case that takes it ends the signalling."""
+    if _is_taken(condition):
+        raise _fault(condition)
+
+
+def signal_fault(fault: Exception) -> None:
+    """Let the handlers see an error of a builtin before what it passes through is undone.
+
+    A handler sees an error once; where a handler-case takes it, those outside see nothing.
+    """
+    if not active().handlers or isinstance(fault, RecursionError):
+        return
+    condition = condition_from(fault)
+    locate_condition(condition, fault)
+    _is_taken(condition, once=True)
+
+
+def _is_taken(condition: Condition, once: bool = False) -> bool:
+    """Call the handler-bind handlers in force, innermost first, up to a handler-case that takes the condition."""
     handlers = active().handlers
     for index in range(len(handlers) - 1, -1, -1):
         kind, entry = handlers[index]
         if kind == "case":
             if any(is_condition(condition, specifier) for specifier in entry):
-                raise _fault(condition)
+                return True
+            continue
+        if once and any(seen is entry for seen in condition.seen_by):
             continue
         condition.seen_by.append(entry)
         for specifier, function in entry:
@@ -78,6 +99,7 @@ def _run_handlers(condition: Condition) -> None:
                     raise _beyond(inner, rest) from inner
                 finally:
                     handlers[index:] = rest
+    return False
 
 
 def _beyond(inner: Exception, disabled: list[tuple[str, list[Any]]]) -> Signalled:
@@ -114,6 +136,9 @@ def signal(datum: Any, *arguments: Any) -> Any:
 @library.builtin("warn", "(datum &rest arguments)")
 def warn(datum: Any, *arguments: Any) -> Any:
     condition = condition_object(datum, arguments, "simple-warning")
+    if not condition.type.is_a("warning") or (isinstance(datum, Condition) and arguments):
+        wrong = error("E-TYPE-001", f"warn needs a warning, or a format string and arguments, got {show(datum)}")
+        raise TypeFault(wrong.diagnostic, datum, lisp_list([symbol("and"), symbol("warning"), NIL]))
     _run_handlers(condition)
     active().warn(warning("W-USER-001", report_text(condition), current_span()))
     return NIL
@@ -160,7 +185,7 @@ def check_type(value: Any, type_: Any, name: str, text: Any) -> Any:
 
 
 def define_condition(
-    module: Any, name: Symbol, parents: list[Symbol], slots: list[Any], report: Any, *defaults: Any
+    module: Any, name: Symbol, parents: list[Symbol], slots: list[Any], report: Any, given: list[str], *thunks: Any
 ) -> Any:
     """The run-time part of define-condition: the type and its readers."""
     session = active()
@@ -171,13 +196,16 @@ def define_condition(
             raise error("E-TYPE-001", f"`{show(parent)}` is not a condition type")
         types.append(found)
     made = tuple(
-        (slot.name, key.name if isinstance(key, Symbol) else slot.name, default if given else None)
-        for (slot, key, _, given), default in zip(slots, defaults, strict=True)
+        (slot.name, tuple(key.name for key in keys) or (slot.name,), default if has_default else None)
+        for (slot, keys, _, has_default), default in zip(slots, thunks[: len(slots)], strict=True)
     )
-    session.condition_types[name] = ConditionType(name.name, tuple(types), made, None if report is NIL else report)
+    arguments = dict(zip(given, thunks[len(slots) :], strict=True))
+    reporter = None if report is NIL else report
+    session.condition_types[name] = ConditionType(name.name, tuple(types), made, reporter, arguments)
     for slot, _, readers, _ in slots:
         for reader in readers:
             session.define_function(module, reader, _reader(reader.name, slot.name), None)
+            module.functions[reader].span = current_span()
     return name
 
 
@@ -193,7 +221,19 @@ def _reader(name: str, slot: str) -> Any:
 def no_case(value: Any, keys: list[Any]) -> Any:
     """An `ecase` that nothing matched."""
     accepted = ", ".join(show(key) for key in keys)
-    fault = error("E-VALUE-004", f"no case of this ecase is {show(value)}", expected=f"one of {accepted}")
+    near = None
+    if isinstance(value, Symbol):
+        near = nearest(
+            value.name, [key.name for key in keys if isinstance(key, Symbol) and key.keyword == value.keyword]
+        )
+    meant = f"{':' if value.keyword else ''}{near}" if near else None
+    fault = error(
+        "E-VALUE-004",
+        f"no case of this ecase is {show(value)}",
+        expected=f"one of {accepted}",
+        help=f"did you mean {meant}?" if meant else None,
+        culprit=Culprit(word=show(value), function="ecase", argument=1, instead=meant, value=True),
+    )
     return _type_error(value, Cons(symbol("member"), lisp_list(keys)), fault)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from typing import Final
 
 from sexpgpu.lang.emit import code
 from sexpgpu.lang.emit.code import Frame, Loc
-from sexpgpu.lang.emit.core import IGNORE, RETURN, Dest, Emitter, Into, expression, statement
+from sexpgpu.lang.emit.core import IGNORE, RETURN, Dest, Emitter, Into, Return, expression, statement
 from sexpgpu.lang.ir import (
     DynamicLet,
     FunctionIR,
+    Guard,
     If,
     Lambda,
     Let,
@@ -19,6 +21,9 @@ from sexpgpu.lang.ir import (
     Optional,
     Seq,
 )
+
+DEEPEST_GUARD: Final = 6
+"""Nesting of blocks from which on guards are left out: Python bounds it, and other forms need it more."""
 
 
 def own(em: Emitter, var: LocalVar) -> None:
@@ -36,6 +41,26 @@ def seq(em: Emitter, node: Seq, dest: Dest) -> None:
     for part in node.parts[:-1]:
         em.statement(part, IGNORE)
     em.statement(node.parts[-1], dest)
+
+
+@statement(Guard)
+def guard(em: Emitter, node: Guard, dest: Dest) -> None:
+    """`try: part` / `except recoverable(): dest = spoilt()`, each variable that the part assigns spoilt too."""
+    if em.frame.depth >= DEEPEST_GUARD or isinstance(dest, Return):
+        em.statement(node.part, dest)
+        return
+    loc = em.loc(node.place)
+    with em.nested() as body:
+        em.statement(node.part, dest)
+    if not any(isinstance(stmt, ast.Assign | ast.Expr | ast.If | ast.For | ast.While | ast.Try) for stmt in body):
+        em.frame.body.extend(body)
+        return
+    with em.captured() as handler:
+        held = dest.name if isinstance(dest, Into) else em.temp()
+        em.assign(held, em.runtime("spoilt", [], loc), loc)
+        for var in node.vars:
+            em.assign(var.name, code.name(held, loc), loc)
+    em.add(code.guarded(body, em.runtime("recoverable", [], loc), handler, loc))
 
 
 @statement(If)
@@ -101,7 +126,9 @@ def dynamic_let(em: Emitter, node: DynamicLet, dest: Dest) -> None:
     with em.nested() as body:
         em.statement(node.body, dest)
     restore = [code.store_cell(key, code.name(old, loc), loc, whole=True) for key, old, _ in reversed(held)]
-    em.add(code.attempt(body, loc, cleanup=restore))
+    fault = em.temp("fault")
+    seen = code.expression(em.runtime("signal_fault", [code.name(fault, loc)], loc), loc)
+    em.add(code.attempt(body, loc, "Exception", fault, [seen, code.reraise(loc)], restore))
 
 
 @expression(Lambda)

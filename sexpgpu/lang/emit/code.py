@@ -165,6 +165,12 @@ def attempt(
     return placed(ast.Try(body or [skip(loc)], handlers, [], cleanup or []), loc)  # type: ignore[no-any-return]
 
 
+def guarded(body: list[ast.stmt], catch: ast.expr, handler: list[ast.stmt], loc: Loc) -> ast.stmt:
+    """`try` with one `except` clause for what `catch` gives then."""
+    clause = placed(ast.ExceptHandler(catch, None, handler), loc)
+    return placed(ast.Try(body, [clause], [], []), loc)  # type: ignore[no-any-return]
+
+
 def within(context: ast.expr, body: list[ast.stmt], loc: Loc) -> ast.stmt:
     return placed(ast.With([ast.withitem(context)], body or [skip(loc)]), loc)  # type: ignore[no-any-return]
 

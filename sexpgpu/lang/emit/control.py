@@ -250,7 +250,8 @@ def while_(em: Emitter, node: While, dest: Dest) -> None:
 @statement(ForEach)
 def for_each(em: Emitter, node: ForEach, dest: Dest) -> None:
     loc = em.loc(node.place)
-    items = em.runtime("elements" if node.kind == "list" else "counts", [em.expression(node.of)], loc)
+    of_loc = em.loc(node.of.place)  # an error of what is gone over is shown there
+    items = em.runtime("elements" if node.kind == "list" else "counts", [em.expression(node.of)], of_loc)
     level = enter(em, node)
     em.frame.repeats += 1
     fresh = needs_fresh(em, [node.var])
@@ -264,7 +265,7 @@ def for_each(em: Emitter, node: ForEach, dest: Dest) -> None:
             em.statement(node.body, IGNORE)
     em.frame.repeats -= 1
     checks = leave(em, level, loc)
-    em.add(code.loop_over(given, items, turn, loc))
+    em.add(code.loop_over(given, items, turn, of_loc))
     em.frame.body.extend(checks)
     em.finish(code.name("NIL", loc), dest, loc)
 
@@ -302,7 +303,14 @@ def protect(em: Emitter, node: Protect, dest: Dest) -> None:
         em.statement(node.body, dest)
     with em.nested() as cleanup:
         em.statement(node.cleanup, IGNORE)
-    em.add(code.attempt(body, loc, cleanup=cleanup or [code.skip(loc)]))
+    em.add(guarded(em, body, cleanup or [code.skip(loc)], loc))
+
+
+def guarded(em: Emitter, body: list[ast.stmt], cleanup: list[ast.stmt], loc: Loc) -> ast.stmt:
+    """`try` with a `finally`; the handlers in force see an error before the cleanup undoes anything."""
+    fault = em.temp("fault")
+    seen = code.expression(em.runtime("signal_fault", [code.name(fault, loc)], loc), loc)
+    return code.attempt(body, loc, "Exception", fault, [seen, code.reraise(loc)], cleanup)
 
 
 @statement(Handle)

@@ -201,11 +201,12 @@ class Emitter:
         return code.name(held, self.loc(node.place))
 
     def _observed(self, node: Node, value: ast.expr, observer: Observer) -> ast.expr:
-        """`give(value, start, end, own)` where an observer wants to know the value."""
-        if not isinstance(node, OBSERVED) or node.place.source.file != observer.file:
+        """`give(value, file, start, end, own)` where an observer wants to know the value."""
+        file = node.place.source.file
+        if not isinstance(node, OBSERVED) or file not in observer.files:
             return value
         loc = self.loc(node.place)
-        where = [code.constant(fact, loc) for fact in (node.place.start, node.place.end, is_own(node))]
+        where = [code.constant(fact, loc) for fact in (file, node.place.start, node.place.end, is_own(node))]
         return code.call(code.name(self.module.constant(observer.give), loc), [value, *where], loc)
 
     def strip(self, value: ast.expr, loc: Loc) -> ast.expr:

@@ -14,7 +14,7 @@ from sexpgpu.lang.emit.core import INLINE, TESTS, Emitter
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.ir import CallBuiltin, Const, LocalRef, Node
 
-_ARITHMETIC: Final[dict[str, type[ast.operator]]] = {"+": ast.Add, "-": ast.Sub}
+_ARITHMETIC: Final[dict[str, type[ast.operator]]] = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult}
 _COMPARISON: Final[dict[str, type[ast.cmpop]]] = {
     "<": ast.Lt, ">": ast.Gt, "<=": ast.LtE, ">=": ast.GtE, "=": ast.Eq,
 }  # fmt: skip
@@ -75,14 +75,22 @@ def _arithmetic(em: Emitter, node: CallBuiltin) -> ast.expr | None:
     if not _integers(node):
         return None
     pair = _Operands(em, node, node.args)
-    fast = code.binary(pair.left, _ARITHMETIC[node.builtin.name](), pair.right, pair.loc)
+    loc = pair.loc
+    fast = code.binary(pair.left, _ARITHMETIC[node.builtin.name](), pair.right, loc)
+    if node.builtin.name == "*":  # what is long goes to the library, which bounds it
+        product = em.temp()
+        short = _is_short(code.walrus(product, fast, loc), loc)
+        return code.choose(code.both([pair.test, short], loc), code.name(product, loc), pair.slow, loc)
     test = pair.test
-    if not any(isinstance(arg, Const) for arg in node.args):
-        # Two variables can double a number without end: what is long goes to the library, which bounds it.
-        bounds = [code.constant(bound, pair.loc) for bound in (-_SHORT, _SHORT)]
-        short = ast.Compare(bounds[0], [ast.Lt(), ast.Lt()], [pair.left, bounds[1]])
-        test = code.both([pair.test, code.placed(short, pair.loc)], pair.loc)
-    return code.choose(test, fast, pair.slow, pair.loc)
+    if not any(isinstance(arg, Const) for arg in node.args):  # two variables can double a number without end
+        test = code.both([test, _is_short(pair.left, loc)], loc)
+    return code.choose(test, fast, pair.slow, loc)
+
+
+def _is_short(value: ast.expr, loc: Loc) -> ast.expr:
+    least, most = (code.constant(bound, loc) for bound in (-_SHORT, _SHORT))
+    test: ast.expr = code.placed(ast.Compare(least, [ast.Lt(), ast.Lt()], [value, most]), loc)
+    return test
 
 
 def _step(em: Emitter, node: CallBuiltin) -> ast.expr | None:

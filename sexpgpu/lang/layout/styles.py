@@ -56,7 +56,7 @@ _enter("defeval", Style(1, ("code", "clause")))
 _enter("define-condition", Style(2, ("code", "data", "clauses"), "clause"))
 _enter("defrun", CALL)
 # The compiler's side of the defining forms, called by their expansions with what the user wrote last.
-_enter("%model %forward %loader %optimizer", Style(1))
+_enter("%defmodel %forward %defloader %defoptimizer", Style(1))
 
 _DEFINING: Final = Style(1)
 _PARTS: Final[dict[Role, Role]] = {"data": "data", "clause": "code", "clauses": "clause", "functions": "function"}

@@ -26,8 +26,10 @@ CHAPTERS: Final = (
     "sorting",
     "strings",
     "structures",
+    "subtypes",
     "symbols",
     "types",
+    "variables",
 )
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from sexpgpu.diag import SxError, error
 from sexpgpu.lang.active import as_function
+from sexpgpu.lang.conditions import TypeFault
 from sexpgpu.lang.foreign import Foreign
-from sexpgpu.lang.forms import MV, NIL, Array, Char, Cons, character, lisp_list, one
+from sexpgpu.lang.forms import MV, NIL, Array, Char, Cons, character, lisp_list, one, symbol
 from sexpgpu.lang.library.check import FREE_WORK, LONGEST_LIST, RATIONALS, describe, spend, spend_on_new, wrong_type
 from sexpgpu.lang.library.equality import eql, lisp_eql
 from sexpgpu.lang.printer import brief
@@ -35,10 +36,11 @@ def items_of_list(name: str, position: int, value: Any) -> list[Any]:
         elif cell is value:
             raise wrong_type(name, position, value, "a list")
         else:
-            raise error(
+            wrong = error(
                 "E-TYPE-001",
                 f"{name} needs a proper list; {brief(value)} ends in {brief(cell)} instead of nil",
             )
+            raise TypeFault(wrong.diagnostic, cell, symbol("list"))
     raise endless(name)
 
 

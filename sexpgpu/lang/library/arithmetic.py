@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import Culprit, SxError, error
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, T
@@ -59,7 +59,9 @@ def too_large(name: str) -> SxError:
 
 def division_by_zero(name: str, args: tuple[Any, ...]) -> SxError:
     shown = " ".join(brief(arg, 24) for arg in args)
-    return error("E-VALUE-001", f"division by zero: ({name} {shown})")
+    culprit = Culprit(function=name, argument=2, of=2, instead="1", around=("(max 1 ", ")"), value=True)
+    help = "(max 1 ...) keeps a count above 0" if len(args) == 2 else None
+    return error("E-VALUE-001", f"division by zero: ({name} {shown})", help=help, culprit=culprit)
 
 
 def add(a: Any, b: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library
-from sexpgpu.lang.forms import NIL, Array, Symbol, T, boolean, character, lisp_list, symbol
+from sexpgpu.lang.forms import MV, NIL, Array, Symbol, T, boolean, character, lisp_list, symbol
 from sexpgpu.lang.library.access import items_of, items_of_list, join
 from sexpgpu.lang.library.check import index_error, integer, size, spend_on_new, wrong_type
 from sexpgpu.lang.library.mapping import immutable
@@ -46,15 +46,11 @@ def make_array(
     **displaced: Any,
 ) -> Any:
     """A vector or array; elements not said otherwise are 0."""
-    if displaced:
+    if any(value is not NIL for value in displaced.values()):
         raise error("E-VALUE-006", "make-array: displaced arrays are not supported", help="use subseq or replace")
     dims = _dimensions_argument(dimensions)
     spend_on_new(math.prod(dims))
-    textual = isinstance(element_type, Symbol) and element_type.name in (
-        "character",
-        "base-char",
-        "standard-char",
-    )
+    textual = _is_textual(element_type)
     if initial_contents is None:
         blank = (character(" ") if textual else 0) if initial_element is None else initial_element
         items = [blank] * math.prod(dims)
@@ -79,6 +75,11 @@ def make_array(
         if not 0 <= fill <= len(items):
             raise index_error("make-array", fill, "a vector", len(items) + 1)
     return Array(dims, items, fill, adjustable is not NIL)
+
+
+def _is_textual(kind: Any) -> bool:
+    """Whether arrays of an element type are strings."""
+    return isinstance(kind, Symbol) and kind.name in ("character", "base-char", "standard-char")
 
 
 def _contents(value: Any, dims: tuple[int, ...], axis: int, items: list[Any]) -> None:
@@ -114,7 +115,7 @@ def _row_major(name: str, array: Any, subscripts: tuple[Any, ...]) -> int:
             raise wrong_type(name, axis + 2, subscript, "an integer")
         if not 0 <= subscript < extent:
             what = "a vector" if len(dims) == 1 else f"axis {axis}"
-            raise index_error(name, subscript, what, extent)
+            raise index_error(name, subscript, what, extent, axis + 2)
         offset = offset * extent + subscript
     return offset
 
@@ -229,24 +230,61 @@ def array_element_type(array: Any) -> Any:
     return symbol("character") if type(array) is str else T
 
 
-@library.builtin("adjust-array", "(array dimensions &key initial-element fill-pointer element-type)")
+@library.builtin("upgraded-array-element-type", "(type &optional environment)")
+def upgraded_array_element_type(kind: Any, environment: Any = NIL) -> Any:
+    """`character`, as strings have it, or t."""
+    return symbol("character") if _is_textual(kind) else T
+
+
+@library.builtin("array-displacement", "(array)", many=True)
+def array_displacement(array: Any) -> Any:
+    """nil and 0: no array is displaced."""
+    dimensions_of("array-displacement", array)
+    return MV((NIL, 0))
+
+
+@library.builtin(
+    "adjust-array",
+    "(array dimensions &key initial-element initial-contents fill-pointer element-type"
+    " displaced-to displaced-index-offset)",
+)
 def adjust_array(
-    array: Any, dimensions: Any, *, initial_element: Any = 0, fill_pointer: Any = NIL, element_type: Any = T
+    array: Any,
+    dimensions: Any,
+    *,
+    initial_element: Any = 0,
+    initial_contents: Any = None,
+    fill_pointer: Any = NIL,
+    element_type: Any = T,
+    **displaced: Any,
 ) -> Any:
     """An array of other dimensions with the old elements where both have a place; in place if adjustable."""
     if type(array) is str:
         raise immutable("adjust-array")
+    if any(value is not NIL for value in displaced.values()):
+        raise error("E-VALUE-006", "adjust-array: displaced arrays are not supported", help="use subseq or replace")
     old = dimensions_of("adjust-array", array)
     dims = _dimensions_argument(dimensions)
     if len(dims) != len(old):
         raise error("E-VALUE-006", f"adjust-array: an array of {len(old)} dimensions keeps that many")
-    source = array.items if isinstance(array, Array) else array
-    items = [_adjusted(index, dims, old, source, initial_element) for index in range(math.prod(dims))]
+    items: list[Any] = []
+    if initial_contents is not None:
+        _contents(initial_contents, dims, 0, items)
+    else:
+        source = array.items if isinstance(array, Array) else array
+        items = [_adjusted(index, dims, old, source, initial_element) for index in range(math.prod(dims))]
     if not isinstance(array, Array):
         return items
-    array.dims, array.items = dims, items
-    if array.fill is not None:
-        array.fill = min(fill_pointer if type(fill_pointer) is int else array.fill, len(items))
+    fill = array.fill
+    if fill is None and fill_pointer is not NIL:
+        raise error("E-VALUE-006", "adjust-array: the array has no fill pointer")
+    if fill is not None:
+        fill = len(items) if fill_pointer is T else fill if fill_pointer is NIL else fill_pointer
+        if type(fill) is not int or not 0 <= fill <= len(items):
+            raise index_error("adjust-array: the fill pointer", fill, "a vector", len(items) + 1)
+    if not array.adjustable:
+        return Array(dims, items, fill, False)
+    array.dims, array.items, array.fill = dims, items, fill
     return array
 
 

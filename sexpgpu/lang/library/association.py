@@ -7,7 +7,8 @@ from typing import Any
 
 from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library
-from sexpgpu.lang.forms import NIL, Cons, T, lisp_list
+from sexpgpu.lang.conditions import TypeFault
+from sexpgpu.lang.forms import NIL, Cons, T, lisp_list, symbol
 from sexpgpu.lang.library.access import (
     Test,
     endless,
@@ -111,7 +112,8 @@ def getf(plist: Any, key: Any, default: Any = NIL) -> Any:
     cell, walked = plist, 0
     while isinstance(cell, Cons):
         if not isinstance(cell.cdr, Cons):
-            raise error("E-TYPE-001", f"getf: {brief(plist)} is no property list: {brief(cell.car)} has no value")
+            wrong = error("E-TYPE-001", f"getf: {brief(plist)} is no property list: {brief(cell.car)} has no value")
+            raise TypeFault(wrong.diagnostic, cell.cdr, symbol("cons"))
         if eql(cell.car, key):
             return cell.cdr.car
         cell, walked = cell.cdr.cdr, walked + 1
@@ -119,7 +121,8 @@ def getf(plist: Any, key: Any, default: Any = NIL) -> Any:
             spend(8 * SOME_WORK)
     if cell is NIL:
         return default
-    raise wrong_type("getf", 1, plist, "a property list (:key value ...)")
+    wrong = wrong_type("getf", 1, plist, "a property list (:key value ...)")
+    raise TypeFault(wrong.diagnostic, cell, symbol("list"))
 
 
 @library.builtin("get-properties", "(plist keys)", many=True)
@@ -133,6 +136,9 @@ def get_properties(plist: Any, keys: Any) -> Any:
             return MV((cell.car, cell.cdr.car, cell))
         cell = cell.cdr.cdr
         spend(FREE_WORK + 1)
+    if cell is not NIL:
+        wrong = wrong_type("get-properties", 1, plist, "a property list (:key value ...)")
+        raise TypeFault(wrong.diagnostic, cell.cdr if isinstance(cell, Cons) else cell, symbol("list"))
     return MV((NIL, NIL, NIL))
 
 
@@ -242,7 +248,7 @@ for _name in ("sublis", "nsublis"):
         def change(part: Any) -> tuple[bool, Any]:
             image = part if function is None else function(part)
             for pair in pairs:
-                if matches(pair.car, image):
+                if matches(image, pair.car):
                     return True, pair.cdr
             return False, NIL
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
+from sexpgpu.lang.atoms import CHARACTER_NAMES
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Char, T, boolean, character
 from sexpgpu.lang.library.check import wrong_type
 from sexpgpu.lang.library.equality import folded
-from sexpgpu.lang.printer import CHARACTER_NAMES
 from sexpgpu.lang.tokens import CHARACTER_NAMES as CODES
 
 library = Library("characters")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Final
 
-from sexpgpu.diag import Diagnostic, SxError, error
+from attrs import evolve
+
+from sexpgpu.diag import Culprit, Diagnostic, SxError, error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.conditions import TypeFault
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol, symbol
 from sexpgpu.lang.printer import brief
+from sexpgpu.lang.tokens import BadToken, parse_number
 
 REALS: Final = frozenset({int, float, Fraction})
 RATIONALS: Final = frozenset({int, Fraction})
@@ -23,6 +26,7 @@ LONGEST_TEXT: Final = 10_000_000
 FREE_WORK: Final = 64
 SOME_WORK: Final = 4095
 
+_ITSELF: Final = Culprit()
 _KINDS: Final[dict[type, str]] = {
     int: "the integer",
     float: "the float",
@@ -73,6 +77,7 @@ _TYPES: Final = {
     "a symbol": "symbol",
     "a character": "character",
     "a hash table": "hash-table",
+    "a structure": "structure-object",
     "an array": "array",
     "a simple vector": "simple-vector",
     "a list, a vector or a string": "sequence",
@@ -85,8 +90,62 @@ def wrong_type(name: str, position: int, value: Any, needs: str) -> SxError:
         message, actual = f"{name} needs {needs}, got {brief(value)}", describe(value)
     else:
         message, actual = f"{name}: argument {position} is {describe(value)}, not {needs}", None
+    if isinstance(value, Foreign):
+        return _refused_by(value, message, needs, Culprit(function=name, argument=position or 1))
     expected = symbol(_TYPES.get(needs, "t"))
-    return TypeFault(Diagnostic("E-TYPE-001", message, actual=actual), value, expected)
+    help, instead, around = conversion(value, needs)
+    culprit = Culprit(brief(value), name, position or 1, instead=instead, around=around, value=True)
+    diagnostic = Diagnostic("E-TYPE-001", message, actual=actual, help=help, culprit=culprit)
+    if needs == "a proper list":  # the list is one; what it ends in is not
+        while isinstance(value, Cons):
+            value = value.cdr
+    return TypeFault(diagnostic, value, expected)
+
+
+def wrong_form(name: str, value: Any, needs: str, at: Culprit = _ITSELF) -> SxError:
+    """The error of a form that `name` contains, shown at that form, whose value is of the wrong type."""
+    message = f"{name} needs {needs}, got {brief(value)}"
+    if isinstance(value, Foreign):
+        return _refused_by(value, message, needs, at)
+    help, instead, around = conversion(value, needs)
+    culprit = evolve(at, instead=instead, around=around, value=True)
+    return TypeFault(Diagnostic("E-TYPE-001", message, help=help, culprit=culprit), value, symbol(_TYPES[needs]))
+
+
+def _refused_by(value: Foreign, message: str, needs: str, at: Culprit) -> SxError:
+    fault = value.lisp_refused(message, needs)
+    fault.diagnostic = evolve(fault.diagnostic, culprit=at)
+    return fault
+
+
+_CONVERSIONS: Final[dict[str, tuple[tuple[tuple[type, ...], str, str], ...]]] = {
+    "list": (((list, Array, str), "(coerce ", " 'list)"), ((int, float, Fraction, Symbol, Char), "(list ", ")")),
+    "sequence": (((int, float, Fraction, Symbol, Char), "(list ", ")"),),
+    "string": (((Symbol, Char), "(string ", ")"), ((int, float, Fraction), '(format nil "~a" ', ")")),
+    "string-designator": (((int, float, Fraction), '(format nil "~a" ', ")"),),
+    "integer": (((float, Fraction), "(round ", ")"),),
+}
+"""By the type that is needed: of which types what call makes one of it."""
+
+
+def conversion(value: Any, needs: str) -> tuple[str | None, str | None, tuple[str, str] | None]:
+    """How `value` is made what is needed: in words, as a literal in its stead, as texts around it."""
+    wanted = "string-designator" if needs.startswith("a string, a symbol") else _TYPES.get(needs, "")
+    if wanted in ("number", "real", "rational", "integer") and isinstance(value, str):
+        number = _number(value)
+        fits = number is not None and (wanted in ("number", "real") or isinstance(number, int))
+        return (f"write {value.strip()} without the quotes", value.strip(), None) if fits else (None, None, None)
+    for kinds, before, after in _CONVERSIONS.get(wanted, ()):
+        if type(value) in kinds and value is not NIL:
+            return f"{before}...{after} makes it {needs}", None, (before, after)
+    return None, None, None
+
+
+def _number(text: str) -> Any:
+    try:
+        return parse_number(text.strip().lower())
+    except BadToken:
+        return None
 
 
 def refused(name: str, args: tuple[Any, ...], needs: str = "a number") -> SxError:
@@ -126,10 +185,14 @@ def string(name: str, position: int, value: Any) -> str:
     return value
 
 
-def index_error(name: str, index: Any, what: str, length: int) -> SxError:
-    """The error of a subscript outside a sequence of `length`."""
+def index_error(name: str, index: Any, what: str, length: int, position: int = 2) -> SxError:
+    """The error of a subscript, the argument `position`, outside a sequence of `length`."""
     inside = f"0 to {length - 1}" if length else "it has no elements"
-    return error("E-VALUE-003", f"{name}: index {brief(index)} is outside {what} of {length} ({inside})")
+    message = f"{name}: index {brief(index)} is outside {what} of {length} ({inside})"
+    last = str(length - 1) if length else None
+    help = f"the last element has the index {last}" if length else None
+    culprit = Culprit(function=name, argument=position, instead=last, value=True)
+    return error("E-VALUE-003", message, help=help, culprit=culprit)
 
 
 def bounds(name: str, length: int, start: Any, end: Any) -> tuple[int, int]:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sexpgpu.lang.builtin import Library
-from sexpgpu.lang.forms import NIL, Cons, T, boolean, lisp_list
+from sexpgpu.lang.conditions import TypeFault
+from sexpgpu.lang.forms import NIL, Cons, T, boolean, lisp_list, symbol
 from sexpgpu.lang.library.access import endless, items_of_list
 from sexpgpu.lang.library.check import LONGEST_LIST, size, spend, spend_on_new, wrong_type
 
@@ -61,7 +62,8 @@ def _walk(name: str, path: str, value: Any) -> Any:
         if isinstance(part, Cons):
             part = part.car if letter == "a" else part.cdr
         elif part is not NIL:
-            raise wrong_type(name, 0, value, f"a list deep enough for its {path!r}")
+            wrong = wrong_type(name, 0, value, f"a list deep enough for its {path!r}")
+            raise TypeFault(wrong.diagnostic, part, symbol("list"))
     return part
 
 
@@ -194,7 +196,9 @@ def list_length(a: Any) -> Any:
             fast, count, slow = fast.cdr, count + 1, slow.cdr
             if fast is slow:
                 return NIL
-    return count if fast is NIL else _refuse_list("list-length", a)
+    if fast is not NIL:
+        raise wrong_type("list-length", 0, a, "a proper list" if isinstance(a, Cons) else "a list")
+    return count
 
 
 @library.builtin("append", "(&rest lists)")
@@ -281,6 +285,16 @@ def butlast(a: Any, n: Any = 1) -> Any:
         raise wrong_type("butlast", 2, n, "an integer of at least 0")
     cells = _cells("butlast", a)
     return lisp_list([cell.car for cell in cells[: max(len(cells) - n, 0)]])
+
+
+@library.builtin("nbutlast", "(list &optional n)")
+def nbutlast(a: Any, n: Any = 1) -> Any:
+    """As `butlast`, by ending the list itself."""
+    kept = len(_cells("nbutlast", a)) if isinstance(a, Cons) else 0
+    if butlast(a, n) is NIL:
+        return NIL
+    _cells("nbutlast", a)[kept - n - 1].cdr = NIL
+    return a
 
 
 @library.builtin("ldiff", "(list tail)")

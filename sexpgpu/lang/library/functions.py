@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.diag import error
+from sexpgpu.diag import Culprit
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import MV, NIL, Cons, T
 from sexpgpu.lang.library.access import holds, items_of_list
-from sexpgpu.lang.printer import brief
+from sexpgpu.lang.library.check import wrong_form
 
 library = Library("functions")
 
@@ -24,7 +24,8 @@ def apply(function: Any, *args: Any) -> Any:
     """Call with the arguments given, the last of which is a list of more."""
     last = args[-1]
     if not isinstance(last, Cons) and last is not NIL:
-        raise error("E-TYPE-001", f"apply: the last argument must be a list of arguments, got {brief(last)}")
+        at = Culprit(function="apply", argument=len(args) + 1)
+        raise wrong_form("apply: the last argument", last, "a list", at)
     return as_function(function)(*args[:-1], *items_of_list("apply", len(args) + 1, last))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+import zlib
+from fractions import Fraction
+from typing import Any, Final
 
 from sexpgpu.diag import error
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library
-from sexpgpu.lang.forms import MV, NIL, Cons, HashTable, Symbol, T, lisp_list, symbol
+from sexpgpu.lang.forms import MV, NIL, Char, Cons, HashTable, Symbol, T, lisp_list, symbol
 from sexpgpu.lang.library.check import MOST_ELEMENTS, spend, wrong_type
 from sexpgpu.lang.library.equality import IMAGES
 from sexpgpu.lang.printer import brief
@@ -90,6 +93,49 @@ def hash_table_size(table: Any) -> Any:
 @library.builtin("hash-table-test", "(table)")
 def hash_table_test(table: Any) -> Any:
     return symbol(_table("hash-table-test", 0, table).test)
+
+
+@library.builtin("hash-table-rehash-size", "(table)")
+def hash_table_rehash_size(table: Any) -> Any:
+    """By how much a table grows when it is full; it grows by itself."""
+    _table("hash-table-rehash-size", 0, table)
+    return 1.5
+
+
+@library.builtin("hash-table-rehash-threshold", "(table)")
+def hash_table_rehash_threshold(table: Any) -> Any:
+    """How full a table gets before it grows."""
+    _table("hash-table-rehash-threshold", 0, table)
+    return 1.0
+
+
+@library.builtin("sxhash", "(object)")
+def sxhash(value: Any) -> Any:
+    """A number of 62 bits, the same in every run, that is equal for what is `equal`."""
+    return _digest(value, 0) & (1 << 62) - 1
+
+
+_MOST_HASHED: Final = 32
+_DEEPEST_HASHED: Final = 4
+
+
+def _digest(value: Any, depth: int) -> int:
+    if isinstance(value, Cons):
+        found = 17
+        for part in itertools.islice(value, _MOST_HASHED if depth < _DEEPEST_HASHED else 0):
+            found = found * 1_000_003 + _digest(part, depth + 1)
+        return found
+    if isinstance(value, int | float | Fraction):
+        text = repr(abs(value) if value == 0 else value)  # the two zeros of floats are equalp
+    elif isinstance(value, str):
+        text = f'"{value}'
+    elif isinstance(value, Symbol):
+        text = f":{value.name}" if value.keyword else value.name
+    elif isinstance(value, Char):
+        return value.code
+    else:  # what is equal only to itself
+        text = type(value).__name__
+    return zlib.crc32(text.encode("utf-8", "surrogatepass")) * 2_654_435_761
 
 
 @library.builtin("%loop-pairs", "(table)")

@@ -134,6 +134,22 @@ def byte_position(spec: Any) -> Any:
     return _byte("byte-position", 0, spec)[1]
 
 
+@library.builtin("boole", "(operation a b)")
+def boole(operation: Any, a: Any, b: Any) -> Any:
+    """The bits of two integers combined as one of the constants `boole-and`, `boole-xor`... says."""
+    # The constants are numbers whose bits say, from the lowest, what (1 1), (1 0), (0 1) and (0 0) give.
+    code = integer("boole", 1, operation)
+    if not 0 <= code < 16:
+        raise wrong_type("boole", 1, operation, "one of the constants boole-and, boole-ior and so on")
+    a, b = integer("boole", 2, a), integer("boole", 3, b)
+    pairs = (a & b, a & ~b, ~a & b, ~a & ~b)
+    found = 0
+    for bit, part in enumerate(pairs):
+        if code >> bit & 1:
+            found |= part
+    return found
+
+
 @library.builtin("ldb", "(byte integer)")
 def ldb(spec: Any, a: Any) -> Any:
     size, position = _byte("ldb", 1, spec)

@@ -6,47 +6,51 @@ from typing import Any
 
 from sexpgpu.diag import error
 from sexpgpu.lang.builtin import Library
-from sexpgpu.lang.format import format_onto, format_text
-from sexpgpu.lang.forms import MV, NIL, T
+from sexpgpu.lang.format import format_onto, format_text, parse
+from sexpgpu.lang.forms import MV, NIL, Cons, T, lisp_list, symbol
 from sexpgpu.lang.library.characters import code_of
 from sexpgpu.lang.library.check import bounds, spend, string
-from sexpgpu.lang.printer import brief, in_base, print_form, print_text
+from sexpgpu.lang.printer import in_style, printed
 from sexpgpu.lang.streams import TextOutput, destination
+from sexpgpu.lang.style import current_style, escaping, settings, style_with
 
 library = Library("printing")
 
 
 @library.builtin("prin1", "(object &optional stream)")
 def prin1(value: Any, stream: Any = NIL) -> Any:
-    destination(stream, "prin1").write(print_form(value))
+    destination(stream, "prin1").write(printed(value, True))
     return value
 
 
 @library.builtin("princ", "(object &optional stream)")
 def princ(value: Any, stream: Any = NIL) -> Any:
-    destination(stream, "princ").write(print_text(value))
+    destination(stream, "princ").write(printed(value, False))
     return value
 
 
 @library.builtin("print", "(object &optional stream)")
 def lisp_print(value: Any, stream: Any = NIL) -> Any:
     """As prin1, between a line break and a space."""
-    destination(stream, "print").write(f"\n{print_form(value)} ")
+    destination(stream, "print").write(f"\n{printed(value, True)} ")
     return value
 
 
 @library.builtin("pprint", "(object &optional stream)", many=True)
 def pprint(value: Any, stream: Any = NIL) -> Any:
-    destination(stream, "pprint").write(f"\n{print_form(value)}")
+    destination(stream, "pprint").write(f"\n{printed(value, True)}")
     return MV(())
 
 
-def _written(name: str, value: Any, escape: Any, base: Any, radix: Any) -> str:
-    if base is not NIL or radix is not NIL:
-        if type(base if base is not NIL else 10) is not int or not 2 <= (base if base is not NIL else 10) <= 36:
-            raise error("E-VALUE-006", f"{name}: :base {brief(base)} is no integer from 2 to 36")
-        return in_base(value, 10 if base is NIL else base, radix is not NIL, escape is not NIL)
-    return print_form(value) if escape is not NIL else print_text(value)
+def _written(name: str, value: Any, given: dict[str, Any]) -> str:
+    """As `write` prints with some settings given, the others as the printer's variables say."""
+    escape = given.pop("escape", None)
+    escape_ = escaping() if escape is None else escape is not NIL
+    if given.pop("readably", NIL) is not NIL:
+        escape_, given = True, _READABLY | given
+    known = {key: setting for key, setting in given.items() if key in settings()}
+    style = style_with(settings() | known, f"{name}: :{{}}") if known else current_style()
+    return in_style(value, escape_, style)
 
 
 def _counted(text: str) -> str:
@@ -54,28 +58,32 @@ def _counted(text: str) -> str:
     return text
 
 
-_WRITE = "&key stream escape base radix readably pretty case length level array gensym circle lines right-margin"
+_READABLY = {"length": NIL, "level": NIL, "gensym": T, "array": T}
+_WRITE = (
+    "&key stream escape base radix readably pretty case length level array gensym circle lines right-margin"
+    " miser-width pprint-dispatch"
+)
 
 
 @library.builtin("write", f"(object {_WRITE})")
-def write(value: Any, *, stream: Any = NIL, escape: Any = T, base: Any = NIL, radix: Any = NIL, **others: Any) -> Any:
-    destination(stream, "write").write(_written("write", value, escape, base, radix))
+def write(value: Any, *, stream: Any = NIL, **given: Any) -> Any:
+    destination(stream, "write").write(_written("write", value, given))
     return value
 
 
 @library.builtin("write-to-string", f"(object {_WRITE})")
-def write_to_string(value: Any, *, escape: Any = T, base: Any = NIL, radix: Any = NIL, **others: Any) -> Any:
-    return _counted(_written("write-to-string", value, escape, base, radix))
+def write_to_string(value: Any, **given: Any) -> Any:
+    return _counted(_written("write-to-string", value, given))
 
 
 @library.builtin("prin1-to-string", "(object)")
 def prin1_to_string(value: Any) -> Any:
-    return _counted(print_form(value))
+    return _counted(printed(value, True))
 
 
 @library.builtin("princ-to-string", "(object)")
 def princ_to_string(value: Any) -> Any:
-    return _counted(print_text(value))
+    return _counted(printed(value, False))
 
 
 @library.builtin("terpri", "(&optional stream)")
@@ -128,6 +136,24 @@ def get_output_stream_string(stream: Any) -> Any:
 @library.builtin("finish-output", "(&optional stream)")
 def finish_output(stream: Any = NIL) -> Any:
     return NIL
+
+
+@library.macro("formatter", "(formatter control-string)")
+def formatter(form: Cons) -> Any:
+    """A function of a stream and arguments that writes as `format` does, and gives the arguments left over."""
+    parts = list(form)[1:]
+    if len(parts) != 1 or type(parts[0]) is not str:
+        raise error("E-MACRO-001", "formatter: expected (formatter control-string), a literal string")
+    parse(parts[0])
+    return lisp_list([symbol("%formatter"), parts[0]])
+
+
+@library.builtin("%formatter", "(control)")
+def make_formatter(control: Any) -> Any:
+    def formatter(stream: Any, *args: Any) -> Any:
+        return lisp_list(list(format_onto(destination(stream, "formatter"), control, args)))
+
+    return formatter
 
 
 @library.builtin("format", "(destination control &rest arguments)")

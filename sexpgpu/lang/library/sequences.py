@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.diag import error
+from sexpgpu.diag import Culprit, error
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array, Cons, Symbol, character, lisp_list
 from sexpgpu.lang.library.access import items_of, same_kind
-from sexpgpu.lang.library.check import LONGEST_TEXT, bounds, index_error, size, spend, wrong_type
+from sexpgpu.lang.library.check import LONGEST_TEXT, bounds, index_error, size, spend, wrong_form, wrong_type
 from sexpgpu.lang.library.mapping import as_result, immutable, store_items
 
 library = Library("sequences")
@@ -69,7 +69,11 @@ def _reverse(name: str) -> None:
             return sequence[::-1]
         if isinstance(sequence, Foreign):
             return sequence.lisp_generic("reverse", (sequence,))
-        return same_kind(sequence, items_of(name, 0, sequence)[::-1], name)
+        items = items_of(name, 0, sequence)[::-1]
+        if name == "nreverse" and isinstance(sequence, Array):
+            sequence.items[: len(items)] = items
+            return sequence
+        return same_kind(sequence, items, name)
 
     library.builtin(name, "(sequence)")(reverse)
 
@@ -167,6 +171,14 @@ def _filled(name: str, vector: Any) -> Array:
         f"{name} needs a vector with a fill pointer",
         help="make it with (make-array n :fill-pointer 0 :adjustable t)",
     )
+
+
+@library.builtin("%loop-items", "(list position)")
+def loop_items(items: Any, position: int) -> Any:
+    """What `for x in` walks, the argument `position` of its loop: a list, as far as its first cons shows."""
+    if isinstance(items, Cons) or items is NIL:
+        return items
+    raise wrong_form("loop: `in`", items, "a list", Culprit(function="loop", argument=position))
 
 
 @library.builtin("%loop-vector", "(vector)")

@@ -1,29 +1,32 @@
 """Chapter 8, `defstruct`, and `deftype`: macros over a few builtins.
 
 (defstruct point (x 0) y) defines make-point, point-p, copy-point, the readers point-x and point-y and their
-places. Supported options: :conc-name, :constructor (several, with or without an argument list), :copier,
-:predicate and :include (with overridden defaults).
+places. Options: :conc-name, :constructor (several, with or without an argument list), :copier, :predicate,
+:include (with overridden defaults), :print-function, :print-object, and :type with :named and :initial-offset.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from attrs import define, field
 
-from sexpgpu.diag import error, nearest
+from sexpgpu.diag import Culprit, error, nearest
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.conditions import CallFault
 from sexpgpu.lang.forms import NIL, Cons, Symbol, boolean, lisp_list, symbol
-from sexpgpu.lang.library.check import describe
+from sexpgpu.lang.library.check import describe, size, wrong_type
 from sexpgpu.lang.library.strings import text_of
 from sexpgpu.lang.printer import brief
-from sexpgpu.lang.structures import Structure, StructureType
+from sexpgpu.lang.structures import Layout, Structure, StructureType
 
 library = Library("structures")
 
-_OPTIONS = ("conc-name", "constructor", "copier", "predicate", "include")
+_OPTIONS = ("conc-name", "constructor", "copier", "predicate", "include", "print-function", "print-object", "type",
+            "named", "initial-offset")  # fmt: skip
 
 
 def _form(head: str, *parts: Any) -> Any:
@@ -34,8 +37,8 @@ def _quoted(value: Any) -> Any:
     return _form("quote", value)
 
 
-def _malformed(message: str, help: str | None = None) -> Exception:
-    return error("E-MACRO-001", f"defstruct: {message}", help=help)
+def _malformed(message: str, help: str | None = None, culprit: Culprit | None = None) -> Exception:
+    return error("E-MACRO-001", f"defstruct: {message}", help=help, culprit=culprit)
 
 
 @define
@@ -48,6 +51,10 @@ class _Options:
     predicate: Any = None
     parent: StructureType | None = None
     overrides: dict[Symbol, Any] = field(factory=dict)
+    printer: tuple[str, Any] | None = None
+    kind: str | None = None
+    named: bool = False
+    offset: int = 0
 
 
 @library.macro("defstruct", "(defstruct name slot...) or (defstruct (name option...) slot...)")
@@ -64,9 +71,28 @@ def defstruct(form: Cons) -> Any:
     if len({slot.name for slot in names}) != len(names):
         raise _malformed(f"a slot of {name.name} is named twice")
     defaults = tuple(default for _, default in (*inherited, *own))
-    made = StructureType(name, options.parent, tuple(names), defaults, options.conc_name)
+    made = StructureType(name, options.parent, tuple(names), defaults, options.conc_name, _layout(name, own, options))
     active().types[made.name] = made
-    return _form("progn", _form("%define-structure", made), *_functions(made, options), _quoted(name))
+    shown = []
+    if options.printer is not None:
+        word, function = options.printer
+        shown.append(_form("%print-structure", made, _quoted(symbol(word)), _form("function", function)))
+    return _form("progn", _form("%define-structure", made), *shown, *_functions(made, options), _quoted(name))
+
+
+def _layout(name: Symbol, own: list[Any], options: _Options) -> Layout | None:
+    """Where the parts of a list or vector are: what it includes, the offset, the name, the slots."""
+    before = options.parent.layout if options.parent is not None else None
+    if options.parent is not None and (before.kind if before else None) != options.kind:
+        raise _malformed(f":include of {options.parent.name.name}, which has another :type")
+    if options.kind is None:
+        return None
+    places, tags, size = (before.places, before.tags, before.size) if before else ((), (), 0)
+    size += options.offset
+    if options.named:
+        tags, size = (*tags, (size, name)), size + 1
+    places = (*places, *range(size, size + len(own)))
+    return Layout(options.kind, places, tags, size + len(own), options.named)
 
 
 def _head(form: Cons) -> tuple[Any, list[Any]]:
@@ -97,10 +123,26 @@ def _options(name: Symbol, forms: list[Any]) -> _Options:
                 raise _malformed(f":include names no structure: {brief(first)}")
             found.parent = parent
             found.overrides = dict(_slot(part) for part in arguments[1:])
+        elif key in ("print-function", "print-object"):
+            found.printer = (key, first) if arguments else None
+        elif key == "type":
+            found.kind = _representation(first)
+        elif key == "named":
+            found.named = True
+        elif key == "initial-offset":
+            found.offset = size("defstruct: :initial-offset", 0, first)
         else:
             near = nearest(key, _OPTIONS)
-            raise _malformed(f"{brief(word)} is not supported", f"did you mean :{near}?" if near else None)
+            culprit = Culprit(word=f":{key}", instead=f":{near}" if near else None)
+            raise _malformed(f"{brief(word)} is not supported", f"did you mean :{near}?" if near else None, culprit)
     return found
+
+
+def _representation(kind: Any) -> str:
+    head = kind.car if isinstance(kind, Cons) else kind
+    if not isinstance(head, Symbol) or head.name not in ("list", "vector"):
+        raise _malformed(f":type is list, vector or (vector element-type), got {brief(kind)}")
+    return head.name
 
 
 def _slot(form: Any) -> tuple[Symbol, Any]:
@@ -130,7 +172,10 @@ def _functions(made: StructureType, options: _Options) -> list[Any]:
         if constructor is not NIL
     ]
     predicate = symbol(f"{name}-p") if options.predicate is None else options.predicate
-    if predicate is not NIL:
+    testable = made.layout is None or made.layout.named
+    if predicate is not NIL and not testable and options.predicate is not None:
+        raise _malformed(f":predicate {brief(predicate)} needs :named: a {options.kind} does not say what it is")
+    if predicate is not NIL and testable:
         forms.append(_form("defun", predicate, lisp_list([item]), _form("%structure-p", made, item)))
     copier = symbol(f"copy-{name}") if options.copier is None else options.copier
     if copier is not NIL:
@@ -185,12 +230,47 @@ def define_structure(made: Any) -> Any:
 
 @library.builtin("%make-structure", "(type &rest values)")
 def make_structure(made: Any, *values: Any) -> Any:
-    return Structure(made, list(values))
+    if made.layout is None:
+        return Structure(made, list(values))
+    items: list[Any] = [NIL] * made.layout.size
+    for place, tag in made.layout.tags:
+        items[place] = tag
+    for place, value in zip(made.layout.places, values, strict=True):
+        items[place] = value
+    return lisp_list(items) if made.layout.kind == "list" else items
+
+
+@library.builtin("%print-structure", "(type option function)")
+def print_structure(made: Any, option: Any, function: Any) -> Any:
+    made.printer = (lambda value, stream, depth: function(value, stream)) if option.name == "print-object" else function
+    return NIL
 
 
 @library.builtin("%structure-p", "(type object)")
 def structure_p(made: Any, value: Any) -> Any:
-    return boolean(made(value))
+    if made.layout is None:
+        return boolean(made(value))
+    place, tag = made.layout.tags[-1]
+    items = _parts(made.layout, value)
+    return boolean(items is not None and len(items) > place and items[place] is tag)
+
+
+def _parts(layout: Layout, value: Any) -> list[Any] | None:
+    """The elements of what may be an instance, None when it is no list or vector as the layout has it."""
+    if layout.kind == "vector":
+        return value if isinstance(value, list) else None
+    if not isinstance(value, Cons):
+        return None
+    return list(itertools.islice(value, layout.size))
+
+
+def _part(made: StructureType, index: int, reader: str, value: Any) -> Any:
+    assert made.layout is not None
+    items = _parts(made.layout, value)
+    place = made.layout.places[index]
+    if items is None or place >= len(items):
+        raise CallFault(wrong_type(reader, 0, value, f"a {made.layout.kind} of {made.layout.size}").diagnostic)
+    return items[place]
 
 
 def _instance(made: StructureType, name: str, value: Any) -> Structure:
@@ -202,21 +282,48 @@ def _instance(made: StructureType, name: str, value: Any) -> Structure:
 
 @library.builtin("%copy-structure", "(type object)")
 def copy_structure(made: Any, value: Any) -> Any:
+    if made.layout is not None:
+        items = _parts(made.layout, value) or []
+        return lisp_list(items) if made.layout.kind == "list" else list(items)
     found = _instance(made, f"copy-{made.name.name}", value)
     return Structure(found.type, list(found.values))
+
+
+@library.builtin("copy-structure", "(structure)")
+def copy_any_structure(value: Any) -> Any:
+    """A structure of the same type with the same slot values."""
+    if not isinstance(value, Structure):
+        raise wrong_type("copy-structure", 0, value, "a structure")
+    return Structure(value.type, list(value.values))
 
 
 @library.builtin("%slot", "(type index reader object)")
 def slot(made: Any, index: Any, reader: Any, value: Any) -> Any:
     if type(value) is Structure and value.type is made:
         return value.values[index]
+    if made.layout is not None:
+        return _part(made, index, reader.name, value)
     return _instance(made, reader.name, value).values[index]
 
 
 @library.builtin("%set-slot", "(type index reader object new)")
 def set_slot(made: Any, index: Any, reader: Any, value: Any, new: Any) -> Any:
-    _instance(made, f"(setf {reader.name})", value).values[index] = new
+    if made.layout is None:
+        _instance(made, f"(setf {reader.name})", value).values[index] = new
+        return new
+    _part(made, index, f"(setf {reader.name})", value)
+    place = made.layout.places[index]
+    if made.layout.kind == "vector":
+        value[place] = new
+    else:
+        next(itertools.islice(_cells(value), place, None)).car = new
     return new
+
+
+def _cells(value: Any) -> Iterator[Cons]:
+    while isinstance(value, Cons):
+        yield value
+        value = value.cdr
 
 
 @library.macro("deftype", "(deftype name lambda-list form...)")
@@ -226,8 +333,14 @@ def deftype(form: Cons) -> Any:
     if len(parts) < 2 or not isinstance(parts[0], Symbol):
         raise error("E-MACRO-001", "deftype: expected (deftype name lambda-list form...)")
     name, parameters, *body = parts
-    expander = _form("lambda", lisp_list(_starred(parameters)), *body)
+    head = list(itertools.takewhile(lambda part: _is_declaration(part) or isinstance(part, str), body[:-1]))
+    block = _form("block", name, *body[len(head) :])
+    expander = _form("lambda", lisp_list(_starred(parameters)), *head, block)
     return _form("%define-type", _quoted(name), expander)
+
+
+def _is_declaration(form: Any) -> bool:
+    return isinstance(form, Cons) and form.car is symbol("declare")
 
 
 def _starred(parameters: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sexpgpu.diag import error
 from sexpgpu.lang.active import active
@@ -14,6 +14,9 @@ from sexpgpu.lang.library.equality import eql
 from sexpgpu.lang.library.strings import text_of
 
 library = Library("symbols")
+
+_COUNTER: Final = symbol("*gensym-counter*")
+_OWN_PACKAGE: Final = "sexpgpu"
 
 
 def _symbol(name: str, position: int, value: Any) -> Symbol:
@@ -32,7 +35,7 @@ def symbol_package(a: Any) -> Any:
     """nil for an uninterned symbol; there are no packages, so `:keyword` or `:sexpgpu` for others."""
     if not _symbol("symbol-package", 0, a).interned:
         return NIL
-    return keyword("keyword" if a.keyword else "sexpgpu")
+    return keyword("keyword" if a.keyword else _OWN_PACKAGE)
 
 
 @library.builtin("make-symbol", "(name)")
@@ -42,7 +45,17 @@ def make_symbol(name: Any) -> Any:
 
 @library.builtin("copy-symbol", "(symbol &optional copy-properties)")
 def copy_symbol(a: Any, properties: Any = NIL) -> Any:
-    return Symbol(_symbol("copy-symbol", 1, a).name)
+    """A fresh symbol of the same name; with `copy-properties` it has the value, function and properties too."""
+    made = Symbol(_symbol("copy-symbol", 1, a).name)
+    if properties is not NIL:
+        session = active()
+        variable, cell = session.module.variable(a), session.module.function(a)
+        if variable is not None and variable.ref:
+            session.special(made).ref[:] = variable.ref
+        if cell is not None and cell.defined:
+            session.define_function(session.module, made, cell.ref[0], None)
+        session.properties[made] = lisp_list(list(plist_of(a)) if isinstance(plist_of(a), Cons) else [])
+    return made
 
 
 @library.builtin("gensym", "(&optional prefix)")
@@ -50,7 +63,12 @@ def gensym(prefix: Any = "g") -> Any:
     """A fresh uninterned symbol, numbered from the start of the evaluation."""
     if type(prefix) is int:
         return Symbol(f"g{prefix}")
-    return Symbol(f"{string('gensym', 0, prefix)}{active().next_number()}")
+    counter = active().special(_COUNTER).ref
+    number = counter[0] if counter else 0
+    if type(number) is not int or number < 0:
+        raise wrong_type("gensym: *gensym-counter*", 0, number, "an integer of at least 0")
+    counter[:] = [number + 1]
+    return Symbol(f"{string('gensym', 0, prefix)}{number}")
 
 
 @library.builtin("gentemp", "(&optional prefix)")
@@ -60,17 +78,49 @@ def gentemp(prefix: Any = "t") -> Any:
 
 @library.builtin("intern", "(name &optional package)", many=True)
 def intern(name: Any, package: Any = NIL) -> Any:
-    """The symbol spelt `name`, letter case kept; in the package :keyword the keyword."""
+    """The symbol spelt `name`, letter case kept; in the package :keyword the keyword.
+
+    The second value is nil unless the symbol names something already, as for `find-symbol`.
+    """
     string("intern", 1, name)
-    if package is NIL:
-        return MV((symbol(name), NIL))
-    if text_of("intern", 2, package).lower() == "keyword":
-        return MV((keyword(name), NIL))
-    raise error(
-        "E-VALUE-006",
-        "intern: there are no packages but :keyword",
-        help="write (intern name) or (intern name :keyword)",
-    )
+    as_keyword = _is_keyword_package("intern", package)
+    return MV((keyword(name), NIL) if as_keyword else (symbol(name), _status(name, False)))
+
+
+@library.builtin("find-symbol", "(name &optional package)", many=True)
+def find_symbol(name: Any, package: Any = NIL) -> Any:
+    """The symbol spelt `name` if it names a function, variable or type here, and :internal; else nil and nil.
+
+    In the package :keyword every name is found, and :external. Which other symbols have been read so far says
+    nothing: a file gives the same answer wherever it is evaluated.
+    """
+    string("find-symbol", 1, name)
+    as_keyword = _is_keyword_package("find-symbol", package)
+    status = _status(name, as_keyword)
+    if status is NIL:
+        return MV((NIL, NIL))
+    return MV((keyword(name) if as_keyword else symbol(name), status))
+
+
+def _is_keyword_package(function: str, package: Any) -> bool:
+    """Whether a package argument means the keywords; E-VALUE-006 for a package that there is none of."""
+    named = "" if package is NIL else text_of(function, 2, package).lower()
+    if named not in ("", "keyword", _OWN_PACKAGE):
+        raise error(
+            "E-VALUE-006",
+            f"{function}: there are no packages but :keyword",
+            help=f"write ({function} name) or ({function} name :keyword)",
+        )
+    return named == "keyword"
+
+
+def _status(name: str, as_keyword: bool) -> Any:
+    if as_keyword:
+        return keyword("external")
+    session, found = active(), symbol(name)
+    known = session.is_function(found) or session.module.variable(found) is not None
+    typed = found in session.condition_types or found in session.types or session.type_expander(found) is not None
+    return keyword("internal") if known or typed else NIL
 
 
 def plist_of(a: Symbol) -> Any:

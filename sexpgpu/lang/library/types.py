@@ -51,6 +51,8 @@ for _name, _type in (
     ("compiled-function-p", "function"),
     ("hash-table-p", "hash-table"),
     ("streamp", "stream"),
+    ("bit-vector-p", "bit-vector"),
+    ("simple-bit-vector-p", "simple-bit-vector"),
 ):
     _predicate(_name, ATOMIC[_type])
 

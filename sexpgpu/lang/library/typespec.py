@@ -6,15 +6,16 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
-from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.foreign import Foreign
-from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol, T
+from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol, T, one
 from sexpgpu.lang.library.access import holds, items_of_list
 from sexpgpu.lang.library.check import MOST_BITS, RATIONALS, REALS
 from sexpgpu.lang.library.equality import eql
 from sexpgpu.lang.printer import brief
 from sexpgpu.lang.streams import TextOutput
+from sexpgpu.lang.structures import Structure
 
 Test = Callable[[Any], bool]
 
@@ -37,6 +38,10 @@ def _of(*kinds: type) -> Test:
 _FLOATS = ("float", "single-float", "double-float", "short-float", "long-float")
 _STRINGS = ("string", "simple-string", "base-string", "simple-base-string")
 
+ABSENT: Final = ("complex", "bit-vector", "simple-bit-vector", "extended-char", "pathname", "package", "readtable",
+           "random-state", "restart")  # fmt: skip
+"""Types of the standard that no value here is of."""
+
 ATOMIC: Final[dict[str, Test]] = {
     "t": lambda value: True,
     "nil": lambda value: False,
@@ -57,7 +62,6 @@ ATOMIC: Final[dict[str, Test]] = {
     "rational": lambda value: type(value) in RATIONALS,
     "real": lambda value: type(value) in REALS,
     "number": lambda value: type(value) in REALS,
-    "complex": lambda value: False,
     **{name: _of(float) for name in _FLOATS},
     "character": _of(Char),
     "base-char": _of(Char),
@@ -74,13 +78,18 @@ ATOMIC: Final[dict[str, Test]] = {
     "compiled-function": is_function,
     "hash-table": _of(HashTable),
     "stream": _of(TextOutput),
+    "string-stream": _of(TextOutput),
+    "structure-object": _of(Structure),
+    **{name: lambda value: False for name in ABSENT},
 }
 
 
 def unknown_type(spec: Any) -> SxError:
     names = [*ATOMIC, "or", "and", "not", "member", "eql", "satisfies", "mod"]
     near = nearest(spec.name, names) if isinstance(spec, Symbol) else None
-    return error("E-TYPE-004", f"{brief(spec)} is not a type", help=f"did you mean {near}?" if near else None)
+    culprit = Culprit(word=spec.name, instead=near) if isinstance(spec, Symbol) else None
+    help = f"did you mean {near}?" if near else None
+    return error("E-TYPE-004", f"{brief(spec)} is not a type", help=help, culprit=culprit)
 
 
 def is_type(value: Any, spec: Any) -> bool:
@@ -89,7 +98,7 @@ def is_type(value: Any, spec: Any) -> bool:
         test = ATOMIC.get(spec.name)
         if test is not None:
             return test(value)
-        expanded = _defined(spec, ())
+        expanded = expanded_type(spec, ())
         if expanded is not None:
             return is_type(value, expanded)
         known = active().type_named(spec)
@@ -98,21 +107,23 @@ def is_type(value: Any, spec: Any) -> bool:
         return bool(known(value))
     if isinstance(spec, Cons) and isinstance(spec.car, Symbol):
         arguments = items_of_list("type specifier", 0, spec.cdr)
+        if spec.car.name in ABSENT:
+            return False
         compound = _COMPOUND.get(spec.car.name)
         if compound is not None:
             if spec.car.name in _OF_ONE and len(arguments) != 1:
                 raise error("E-TYPE-004", f"{brief(spec)} is not a type", expected=f"({spec.car.name} x)")
             return compound(value, arguments)
-        expanded = _defined(spec.car, tuple(arguments))
+        expanded = expanded_type(spec.car, tuple(arguments))
         if expanded is not None:
             return is_type(value, expanded)
     raise unknown_type(spec)
 
 
-def _defined(name: Symbol, arguments: tuple[Any, ...]) -> Any:
+def expanded_type(name: Symbol, arguments: tuple[Any, ...]) -> Any:
     """The expansion of a type that `deftype` defined, None when there is none."""
     expander = active().type_expander(name)
-    return None if expander is None else expander(*arguments)
+    return None if expander is None else one(expander(*arguments))
 
 
 def _in_interval(test: Test) -> Callable[[Any, list[Any]], bool]:
@@ -257,7 +268,7 @@ def sequence_type(name: str, spec: Any) -> tuple[str, int | None]:
                 "standard-char",
             )
             return "string" if textual else "vector", _length(arguments[1:2])
-        expanded = _defined(head, tuple(arguments))
+        expanded = expanded_type(head, tuple(arguments))
         if expanded is not None:
             return sequence_type(name, expanded)
     raise error("E-TYPE-004", f"{name}: {brief(spec)} is no sequence type", help="write 'list, 'vector or 'string")

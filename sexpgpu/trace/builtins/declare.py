@@ -30,7 +30,7 @@ RESERVED = ("train", "optim", "runtime")
 _ORDERS = ("sequential", "shuffle", "random")
 
 
-@library.builtin("%loader", "(name options fields)")
+@library.builtin("%defloader", "(name options fields)")
 def loader(name: Any, options: Any, fields: Any) -> LoaderValue:
     """What a `defloader` binds; every field's record type is known here (E-LOAD otherwise)."""
     label = arguments.name("defloader", name)
@@ -101,7 +101,7 @@ def defeval(name: Any, **given: Any) -> Any:
     return name
 
 
-@library.builtin("%generator", "(name options init trip emit)")
+@library.builtin("%defgenerator", "(name options init trip emit)")
 def generator(name: Any, options: Any, init: Any, trip: Any, emit: Any) -> Any:
     """Declare a generator."""
     label = arguments.name("defgenerator", name)

@@ -10,9 +10,10 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from sexpgpu.diag import error
+from sexpgpu.dialects.rules import differing
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL
-from sexpgpu.tensortype import TensorType
+from sexpgpu.tensortype import INTEGERS, TensorType
 from sexpgpu.trace.arguments import choice, dtype, name
 from sexpgpu.trace.tensor import (
     GENERIC,
@@ -242,10 +243,26 @@ def require_same_shape(what: Any, x: Any, y: Any) -> Any:
             "E-SHAPE-025",
             f"`{name('a loss', what)}` pairs its arguments element by element, and their shapes differ",
             expected="equal shapes",
-            actual=f"{first.type} and {second.type}",
+            actual=" and ".join(differing(first.type, second.type)),
             help="(squeeze x -1), (unsqueeze y -1) or (broadcast-to y shape), whichever is meant",
             notes=[*first.provenance(), *second.provenance()],
         )
+    return NIL
+
+
+@library.builtin("%require-labels", "(what logits labels)")
+def require_labels(what: Any, logits: Any, labels: Any) -> Any:
+    """nil; E-DTYPE-007 where labels are no integers, E-SHAPE-026 where there is not one for each row of the logits."""
+    label = name("a loss", what)
+    rows, given = as_tensor(logits, label), as_tensor(labels, label)
+    notes = [*rows.provenance(), *given.provenance()]
+    wanted = f"{TensorType(rows.type.shape[:-1], 'i32')} for the logits {rows.type}"
+    if given.type.dtype not in INTEGERS:
+        message = f"`{label}` needs the numbers of the classes as labels, not {given.type.dtype}"
+        raise error("E-DTYPE-007", message, expected=wanted, actual=str(given.type), notes=notes)
+    if given.type.shape != rows.type.shape[:-1]:
+        message = f"`{label}` needs one label for each row of the logits"
+        raise error("E-SHAPE-026", message, expected=wanted, actual=str(given.type), notes=notes)
     return NIL
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sexpgpu.diag import error
-from sexpgpu.lang.active import as_function
+from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.faults import calling_span, current_span
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
+from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import DTYPES, DType
 from sexpgpu.trace.arguments import dtype as dtype_argument
 from sexpgpu.trace.arguments import flag, items, name
@@ -21,11 +22,17 @@ from sexpgpu.trace.tensor import as_tensor
 library = Library("models")
 
 
-@library.builtin("%model", "(kind body)")
+@library.builtin("%defmodel", "(kind body)")
 def model(kind: Any, body: Any) -> Model:
     """An instance of a model: `body` declares into it."""
     instance = Model(name("defmodel", kind), span=calling_span())
-    as_function(body)(instance)
+    recovery = active().recovery
+    known = recovery.count
+    with recovery.going_on():
+        as_function(body)(instance)
+    instance.whole = recovery.count == known
+    if instance.forward is None and not instance.whole and recovery.last is not None:
+        instance.forward = recovery.last.lisp_call
     if instance.forward is None:
         raise error(
             "E-PARAM-009", f"(defmodel {instance.kind} ...) has no forward", help="(forward (x) ...) as its last form"
@@ -39,7 +46,7 @@ def _dtype(what: str, value: Any) -> DType | None:
     return dtype_argument(what, value, DTYPES[0])
 
 
-@library.builtin("%param", "(model name shape shape-source &key init dtype frozen)")
+@library.builtin("%defparam", "(model name shape shape-source &key init dtype frozen)")
 def param(
     owner: Model, key: Any, shape: Any, source: Any, *, init: Any = NIL, dtype: Any = NIL, frozen: Any = NIL
 ) -> Parameter:
@@ -50,20 +57,23 @@ def param(
             f"parameter `{name('defparam', key)}` has no initializer",
             help=":init (normal 0.02)",
         )
+    place, made = current_span(), owner.span
+    elsewhere = made is not None and place is not None and made.file != place.file
     declared = Parameter(
         name("defparam", key),
         shape_argument("defparam", shape),
         _dtype("defparam", dtype),
         as_function(init),
         flag(frozen),
-        current_span(),
+        place,
         show(source),
+        f" in the {owner.kind} made at {made.line}:{made.col}" if elsewhere and made is not None else "",
     )
     owner.declare(declared.name, declared)
     return declared
 
 
-@library.builtin("%buffer", "(model name shape &key init dtype per-microbatch)")
+@library.builtin("%defbuffer", "(model name shape &key init dtype per-microbatch)")
 def buffer(
     owner: Model, key: Any, shape: Any, *, init: Any = NIL, dtype: Any = NIL, per_microbatch: Any = NIL
 ) -> Buffer:
@@ -82,7 +92,7 @@ def buffer(
     return declared
 
 
-@library.builtin("%sub", "(model name child)")
+@library.builtin("%defsub", "(model name child)")
 def sub(owner: Model, key: Any, child: Any) -> Any:
     """Declare a child: a model or a (nested) list of models (E-PARAM-004 for anything else)."""
     owner.declare(name("defsub", key), _children(name("defsub", key), child))
@@ -90,7 +100,7 @@ def sub(owner: Model, key: Any, child: Any) -> Any:
 
 
 def _children(key: str, child: Any) -> Any:
-    if isinstance(child, Model | Parameter):
+    if isinstance(child, Model | Parameter | Poison):
         return child
     if isinstance(child, Cons | list) or child is NIL:
         return [_children(key, item) for item in items("defsub", child, "the children")]
@@ -109,6 +119,8 @@ def forward(owner: Model, function: Any) -> Any:
 @library.builtin("%call", "(child arguments)", many=True)
 def call(child: Any, arguments: Any) -> Any:
     """Call a child by its name in function position."""
+    if isinstance(child, Poison):
+        return child
     if not isinstance(child, Model):
         what = "a list of models" if isinstance(child, Cons) else show(child)
         raise error(

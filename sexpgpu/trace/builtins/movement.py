@@ -7,6 +7,7 @@ from functools import reduce
 from typing import Any
 
 from sexpgpu.diag import error
+from sexpgpu.dialects.rules import marked
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL, keyword, lisp_list
 from sexpgpu.tensortype import TensorType
@@ -109,9 +110,9 @@ def squeeze(x: Any, axis: Any) -> Tensor:
     if shape[at] != 1:
         raise error(
             "E-SHAPE-022",
-            f"`squeeze`: axis {at} is not 1",
+            f"`squeeze`: axis {at} is {shape[at]}, not 1",
             expected="size 1",
-            actual=str(tensor.type),
+            actual=marked(tensor.type, at),
             notes=tensor.provenance(),
         )
     return reshape_to(tensor, shape[:at] + shape[at + 1 :])
@@ -213,7 +214,7 @@ def split(x: Any, n: Any, axis: Any) -> Any:
             "E-SHAPE-023",
             f"`split`: axis {at} of size {size} has no {count} equal parts",
             expected=f"a count that divides {size}",
-            actual=str(count),
+            actual=f"{count} parts of {marked(tensor.type, at)}",
             notes=tensor.provenance(),
         )
     each = size // count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.diag import error, nearest
+from sexpgpu.diag import Culprit, error, nearest
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, T
@@ -49,6 +49,7 @@ def field(batch: Any, name: Any) -> Tensor:
             f"loader `{batch.loader}` has no field `{key}`",
             expected="one of " + " ".join(batch.fields),
             help=f"(field batch '{near})" if near else None,
+            culprit=Culprit(word=key, instead=near),
         )
     return current_graph("field").input("field", key, batch.fields[key], source=f"field {key} of loader {batch.loader}")
 

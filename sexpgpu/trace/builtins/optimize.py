@@ -22,7 +22,7 @@ library = Library("optimizers")
 _OPTIONS = ("like", "shape", "dtype", "init", "when")
 
 
-@library.builtin("%optimizer", "(name again arguments parts)")
+@library.builtin("%defoptimizer", "(name again arguments parts)")
 def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer | OptimizerGroups:
     """What calling a `defoptimizer` gives: `parts` of the arguments is its states, update, view and hyperparameters.
 

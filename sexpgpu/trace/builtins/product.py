@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sexpgpu.diag import error
+from sexpgpu.dialects.rules import marked
 from sexpgpu.lang.builtin import Library
 from sexpgpu.trace.builtins.movement import reshape_to
 from sexpgpu.trace.tensor import Tensor, broadcast_shape, broadcast_to, pointwise, tensors
@@ -27,8 +28,9 @@ def matmul(x: Any, y: Any) -> Tensor:
     if a.type.rank == 0 or b.type.rank == 0:
         raise _mismatch(a, b, "a scalar has no axis to contract")
     if a.type.shape[-1] != b.type.shape[-2 if b.type.rank > 1 else 0]:
-        inner = b.type.shape[-2 if b.type.rank > 1 else 0]
-        raise _mismatch(a, b, f"the contracted sizes differ: {a.type.shape[-1]} and {inner}")
+        axis = -2 if b.type.rank > 1 else 0
+        why = f"the contracted sizes differ: {a.type.shape[-1]} and {b.type.shape[axis]}"
+        raise _mismatch(a, b, why, f"{marked(a.type, -1)} and {marked(b.type, axis)}")
     if b.type.rank == 1:
         column = matmul(a, reshape_to(b, (*b.type.shape, 1)))
         return reshape_to(column, column.type.shape[:-1])
@@ -57,13 +59,13 @@ def _batch(a: Tensor, b: Tensor) -> tuple[int, ...]:
     return tuple(q if p == 1 else p for p, q in zip(*padded, strict=True))
 
 
-def _mismatch(a: Tensor, b: Tensor, why: str) -> Exception:
+def _mismatch(a: Tensor, b: Tensor, why: str, actual: str | None = None) -> Exception:
     fits = b.type.rank >= 2 and a.type.rank >= 1 and a.type.shape[-1:] == b.type.shape[-1:]
     return error(
         "E-SHAPE-013",
         f"`matmul`: {why}",
         expected="[..., m, k] and [..., k, n]",
-        actual=f"{a.type} and {b.type}",
+        actual=actual or f"{a.type} and {b.type}",
         help="(matmul x (transpose w))" if fits else None,
         notes=[*a.provenance(), *b.provenance()],
     )

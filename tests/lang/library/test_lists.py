@@ -10,6 +10,13 @@ from tests.lang.evaluation import fault, shown
 @pytest.mark.parametrize(
     ("form", "value"),
     [
+        ("(let ((x (list 1 2 3 4))) (list (nbutlast x 2) x (nbutlast x 9)))", "((1 2) (1 2) nil)"),
+        (
+            "(sublis '((5 . low) (9 . high)) '(3 (7) 12) :test (lambda (x y) (and (realp x) (< x y))))",
+            "(low (high) 12)",
+        ),
+        ("(adjoin 1 '(2) :allow-other-keys t :other 3)", "(1 2)"),
+        ("(adjoin 1 '(2) :allow-other-keys t 'other 3)", "(1 2)"),
         ("(list* 1 2 '(3))", "(1 2 3)"),
         ("(last '(1 2 . 3))", "(2 . 3)"),
         ("(last '(1 2 3) 0)", "nil"),

@@ -10,6 +10,14 @@ from tests.lang.evaluation import fault, shown
 @pytest.mark.parametrize(
     ("form", "value"),
     [
+        (
+            "(list (boole boole-xor 12 10) (boole boole-andc2 12 10) (boole boole-nor 12 10) (boole boole-set 1 2))",
+            "(6 4 -15 -1)",
+        ),
+        (
+            "(list (= most-positive-single-float most-positive-double-float) (< 0 least-positive-short-float 1))",
+            "(t t)",
+        ),
         ("(+)", "0"),
         ("(*)", "1"),
         ("(+ 1/2 1/3)", "5/6"),

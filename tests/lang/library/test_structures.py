@@ -25,6 +25,13 @@ POINT = "(defstruct point (x 0) y) "
         ("(defstruct (pair (:conc-name p-) (:constructor pair (left &optional right)) (:predicate is-pair)"
          " (:copier nil)) left (right 8)) (list (pair 1) (p-left (pair 1)) (is-pair (pair 1)) (fboundp 'copy-pair))",
          "(#S(pair :left 1 :right 8) 1 t nil)"),
+        ("(defstruct (pair (:type list) :named (:initial-offset 1)) left (right 8)) (let ((p (make-pair :left 1)))"
+         " (setf (pair-right p) 9) (list p (pair-left p) (pair-p p) (pair-p '(1 2)) (copy-pair p)))",
+         "((nil pair 1 9) 1 t nil (nil pair 1 9))"),
+        ("(defstruct (a (:type vector)) x) (defstruct (b (:type vector) (:include a (x 5))) y)"
+         " (let ((b (make-b :y 2))) (list b (a-x b) (b-y b) (fboundp 'b-p)))", "(#(5 2) 5 2 nil)"),
+        ("(list (typep (make-point) 'structure-object) (equalp (copy-structure (make-point)) (make-point)))", "(t t)"),
+        ("(deftype even-or (x) (return-from even-or `(or ,x (integer 0 0)))) (typep 0 '(even-or string))", "t"),
         ("(deftype small () '(integer 0 9)) (list (typep 5 'small) (typep 50 'small))", "(t nil)"),
         ("(deftype upto (n &optional (low 0)) `(integer ,low ,n))"
          " (list (typep 5 '(upto 5)) (typep 5 '(upto 9 6)))", "(t nil)"),
@@ -42,6 +49,11 @@ def test_values(form: str, value: str) -> None:
         ("(make-point :z 1)", "E-ARG-002", "has no keyword :z"),
         ("(defstruct (q (:inculde point)))", "E-MACRO-001", ":inculde is not supported"),
         ("(defstruct (q (:include nothing)))", "E-MACRO-001", ":include names no structure: nothing"),
+        ("(defstruct (q (:type list) (:predicate q-p)) a)", "E-MACRO-001", ":predicate q-p needs :named"),
+        ("(defstruct (q (:type list) (:include point)) a)", "E-MACRO-001", "which has another :type"),
+        ("(defstruct (q (:type tree)) a)", "E-MACRO-001", ":type is list, vector or (vector element-type), got tree"),
+        ("(defstruct (q (:type list)) a) (q-a 5)", "E-TYPE-001", "q-a needs a list of 1, got 5"),
+        ("(copy-structure 5)", "E-TYPE-001", "copy-structure needs a structure, got 5"),
         ("(defstruct q a a)", "E-MACRO-001", "named twice"),
         ("(defstruct 5)", "E-MACRO-001", "the name of a structure is a symbol, got 5"),
         ("(defstruct q (5 1))", "E-MACRO-001", "a slot is a name or (name default)"),

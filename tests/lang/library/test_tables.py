@@ -10,6 +10,8 @@ from tests.lang.evaluation import fault, shown
 @pytest.mark.parametrize(
     ("form", "value"),
     [
+        ("(list (= (sxhash '(a \"b\" 1.5)) (sxhash (list 'a \"b\" 1.5))) (= (sxhash 1) (sxhash 1.0)))", "(t nil)"),
+        ("(typep (sxhash \"some text\") '(unsigned-byte 62))", "t"),
         ("(let ((h (make-hash-table))) (setf (gethash 1 h) :a (gethash 1.0 h) :b)"
          " (list (gethash 1 h) (gethash 1.0 h)))",
          "(:a :b)"),

@@ -10,6 +10,9 @@ from tests.lang.evaluation import fault, shown
 @pytest.mark.parametrize(
     ("form", "value"),
     [
+        ("(let ((*gensym-counter* 7)) (list (gensym) (gensym \"x\") *gensym-counter*))", "(#:g7 #:x8 9)"),
+        ('(list (find-symbol "car") (find-symbol "no-such-name") (find-symbol "k" :keyword))', "(car nil :k)"),
+        ("(let ((s (copy-symbol 'car t))) (list (funcall s '(1)) (symbol-package s)))", "(1 nil)"),
         ('(string-upcase "abc" :start 1)', '"aBC"'),
         ('(string-capitalize "o\'neil and SONS-ltd 2nd")', '"O\'Neil And Sons-Ltd 2nd"'),
         ("(string-downcase 'abc)", '"abc"'),

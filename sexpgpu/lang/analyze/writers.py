@@ -1,0 +1,37 @@
+"""How a function that reads a part of a value would be written to, where its definition shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sexpgpu.diag import Edit, Span
+from sexpgpu.lang.culprit import Written, elements, form_at
+from sexpgpu.lang.forms import Cons, Source, Symbol, setf_name
+
+if TYPE_CHECKING:
+    from sexpgpu.lang.analyze.core import Analyzer
+
+
+def derived_writer(an: Analyzer, name: Symbol, definition: Span) -> Edit | None:
+    """`(defun (setf name) ...)` behind the definition of `name`, when that gives the value of one place."""
+    text = an.session.sources.get(definition.file)
+    if text is None:
+        return None
+    source = Source(definition.file, text)
+    form = form_at(source, source.offset(definition.line, definition.col), an.module.aliases)
+    parts = elements(form) if form is not None else []
+    if len(parts) != 4 or parts[1].datum is not name or not _is_place(an, parts[3]):
+        return None
+    parameters = source.text[parts[2].start : parts[2].end][1:-1]
+    body = source.text[parts[3].start : parts[3].end]
+    head = f"(defun (setf {name.name}) (new {parameters})" if parameters else f"(defun (setf {name.name}) (new)"
+    end = source.span(parts[0].start - 1, form.end if form is not None else 0)
+    at = Span(definition.file, end.end_line, end.end_col, end.end_line, end.end_col)
+    return Edit(at, f"{head} (setf {body} new))")
+
+
+def _is_place(an: Analyzer, body: Written) -> bool:
+    form = body.datum
+    if not isinstance(form, Cons) or not isinstance(form.car, Symbol):
+        return False
+    return an.module.function(setf_name(form.car)) is not None or an.module.setf_expander(form.car) is not None

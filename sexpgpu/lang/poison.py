@@ -1,0 +1,72 @@
+"""The value of what has failed where a trace goes on: it takes every use in silence, so that one fault is told once."""
+
+from __future__ import annotations
+
+from types import FrameType, TracebackType
+from typing import Any, Final
+
+from sexpgpu.diag import Diagnostic, SxError
+from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.faults import MARK
+from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.forms import MV, Cons
+
+MOST_ELEMENTS: Final = 1000
+"""How many elements of a list are looked at."""
+
+
+class Poison(Foreign):
+    """What failed, and how: `diagnostic` has been reported."""
+
+    __slots__ = ("diagnostic",)
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        self.diagnostic = diagnostic
+
+    def lisp_generic(self, name: str, args: tuple[Any, ...], /) -> Any:
+        return self
+
+    def lisp_call(self, *args: Any) -> Any:
+        return self
+
+    def lisp_test(self) -> bool:
+        raise Poisoned(self.diagnostic)
+
+    def lisp_refused(self, message: str, needs: str, /) -> SxError:
+        return Poisoned(self.diagnostic)
+
+    def lisp_print(self) -> str:
+        return "#<failed>"
+
+
+def poison_among(value: Any) -> Poison | None:
+    """The value itself where it is poison, or the first poison among its elements."""
+    if isinstance(value, Poison):
+        return value
+    if isinstance(value, tuple | list):
+        return next((found for item in value[:MOST_ELEMENTS] if (found := poison_among(item)) is not None), None)
+    if isinstance(value, MV):
+        return poison_among(value.values)
+    walked = 0
+    while isinstance(value, Cons) and walked < MOST_ELEMENTS:
+        if isinstance(value.car, Poison):
+            return value.car
+        value, walked = value.cdr, walked + 1
+    return None
+
+
+def poison_met(traceback: TracebackType | None) -> Poison | None:
+    """The poison that the builtin which failed was working on, or what called Lisp from outside."""
+    frames: list[FrameType] = []
+    while traceback is not None:
+        if MARK in traceback.tb_frame.f_globals:
+            frames.clear()
+        else:
+            frames.append(traceback.tb_frame)
+        traceback = traceback.tb_next
+    for frame in frames:
+        for value in frame.f_locals.values():
+            found = poison_among(value)
+            if found is not None:
+                return found
+    return None

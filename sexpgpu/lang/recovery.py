@@ -1,0 +1,81 @@
+"""Going on after a fault inside a form: while a model is made or a graph traced, what fails is told and then poison.
+
+Compiled code guards the bindings and body forms of a user's functions (`ir.Guard`). A guard that catches asks here
+whether evaluation goes on: only inside `Recovery.going_on`, and not where a handler waits for the error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sexpgpu.diag import Diagnostic, Span, SxError
+from sexpgpu.lang.active import active
+from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.poison import Poison
+
+MOST: Final = 200
+"""How many faults are passed over: code whose end test has failed would otherwise go on for ever."""
+
+
+class Recovery:
+    """Whether evaluation goes on after faults now, and after how many it has."""
+
+    __slots__ = ("count", "last", "on")
+
+    def __init__(self) -> None:
+        self.on = False
+        self.count = 0
+        self.last: Poison | None = None
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Faults inside the block that a guard catches are reported there, and evaluation goes on."""
+        outer, self.on = self.on, True
+        try:
+            yield
+        finally:
+            self.on = outer
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Faults inside the block fly as far as they would otherwise: a macro's expander gives a form or fails."""
+        outer, self.on = self.on, False
+        try:
+            yield
+        finally:
+            self.on = outer
+
+
+def recoverable() -> type[Exception] | tuple[()]:
+    """What a guard catches now: nothing where evaluation does not go on."""
+    session = active()
+    recovery = session.recovery
+    return Exception if recovery.on and recovery.count < MOST and not session.handlers else ()
+
+
+def spoilt() -> Poison:
+    """The value of the guarded part whose exception is being handled, after its report."""
+    fault = sys.exception()
+    assert isinstance(fault, Exception)
+    return poison_of(active().explained(fault, sys._getframe(1).f_back))
+
+
+def poison_of(fault: SxError, place: Span | None = None) -> Poison:
+    """The value of what failed with an explained fault; it is reported, at `place` where it has none of its own."""
+    known = isinstance(fault, Poisoned)
+    made = Poison(fault.diagnostic if known else told_once(fault.diagnostic.at(place)))
+    recovery = active().recovery
+    recovery.count += 1
+    recovery.last = made
+    return made
+
+
+def told_once(diagnostic: Diagnostic) -> Diagnostic:
+    """Report a fault unless the same was reported of its place before: every instance of a model repeats it."""
+    reported = active().diagnostics
+    if not any((d.code, d.span) == (diagnostic.code, diagnostic.span) for d in reported):
+        reported.report(diagnostic)
+    return diagnostic

@@ -1,0 +1,69 @@
+"""Mending: the edit of the user's text that makes an error go away, where one is found and proven.
+
+An error of a tensor function carries no fix: the function does not know the form that called it. Here the failed
+call is found again in the text of the file and in the frames of the traceback, and the usual ways out (another axis,
+a transposed operand, a cast, another size in a declaration) are tried on the function itself. The first that it takes
+becomes the fix. All of this happens after an error; a file without errors pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from attrs import evolve
+
+from sexpgpu.diag import SxError
+from sexpgpu.lang.session import Session
+from sexpgpu.trace.mending import bodies, forms, sizes
+from sexpgpu.trace.mending.calls import GUESSES
+from sexpgpu.trace.mending.scene import Proposal, Scene, scene_of
+from sexpgpu.trace.tensor import Tensor
+
+Source = Callable[[Scene], Iterator[Proposal]]
+
+
+def guesses(scene: Scene) -> Iterator[Proposal]:
+    """The changes of the call's arguments that its function takes."""
+    if scene.call is None:
+        return
+    for source in GUESSES.get(scene.diagnostic.code, ()):
+        for guess in source(scene.call):
+            value = scene.attempt(guess.changes)
+            if value is not None and guess.fits(value):
+                yield Proposal(guess.help, scene.edits(guess.changes))
+
+
+SOURCES: dict[str, tuple[Source, ...]] = dict.fromkeys(GUESSES, (guesses,)) | {
+    "E-SHAPE-001": (sizes.declared_sizes, guesses),
+    "E-SHAPE-013": (guesses, sizes.declared_sizes),
+    "E-VALUE-005": (sizes.divisors,),
+    "E-SHAPE-020": (bodies.averaged, guesses),
+    "E-RUN-026": (bodies.labelled,),
+    "E-PARAM-011": (bodies.returned,),
+    "E-FLOW-001": (forms.choices, forms.elements),
+    "E-FLOW-003": (forms.definitions,),
+    "E-FLOW-005": (forms.guarded,),
+    "E-TYPE-001": (forms.elements,),
+    "E-PARAM-001": (forms.initialized,),
+    "E-PARAM-006": (forms.folded,),
+    "E-PARAM-008": (forms.initializers,),
+    "E-OPT-005": (forms.state_shapes,),
+}
+"""By the code of the error, where proposals come from, in order."""
+
+
+def mend(session: Session, fault: SxError) -> SxError:
+    """The error with a fix, where one is found."""
+    sources = SOURCES.get(fault.diagnostic.code, ())
+    if not sources or fault.diagnostic.fix:
+        return fault
+    scene = scene_of(session, fault)
+    if scene is None:
+        return fault
+    if scene.call is not None and not fault.diagnostic.notes:
+        given = [value for value in scene.call.values if isinstance(value, Tensor)]
+        fault.diagnostic = fault.diagnostic.noting(*(note for tensor in given for note in tensor.provenance()))
+    found = next((proposal for source in sources for proposal in source(scene)), None)
+    if found is not None:
+        fault.diagnostic = evolve(fault.diagnostic, help=found.help, fix=found.edits)
+    return fault
