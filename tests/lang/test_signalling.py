@@ -31,6 +31,10 @@ DEPTH = "(defvar *depth* 0) "
          "(3 list)"),
         ("(handler-case (mapcar 3 '(1)) (type-error (c) (list (type-error-datum c) (type-error-expected-type c))))",
          "(3 function)"),
+        ("(loop for f in (list (lambda () (coerce 5 'list)) (lambda () (subseq '(1) 'a)) (lambda () (assoc 1 '(5))))"
+         " collect (handler-case (funcall f)"
+         " (type-error (c) (list (type-error-datum c) (type-error-expected-type c)))))",
+         "((5 list) (a unsigned-byte) (5 list))"),
         ("(handler-case (error \"n is ~a\" 3) (simple-condition (c)"
          " (apply #'format nil (simple-condition-format-control c) (simple-condition-format-arguments c))))",
          '"n is 3"'),

@@ -84,7 +84,8 @@ def join(name: str, items: list[Any]) -> str:
         return "".join([chr(item.code) for item in items])
     except AttributeError:
         bad = next(item for item in items if type(item) is not Char)
-        raise error("E-TYPE-001", f"{name}: a string holds characters, not {describe(bad)}") from None
+        wrong = error("E-TYPE-001", f"{name}: a string holds characters, not {describe(bad)}")
+        raise TypeFault(wrong.diagnostic, bad, symbol("character")) from None
 
 
 def key_of(key: Any) -> Callable[[Any], Any] | None:

@@ -68,7 +68,8 @@ def _entry(name: str, part: str, test: Test, a: Any, key: Any) -> Any:
             if test(value if function is None else function(value)):
                 return pair
         elif pair is not NIL:
-            raise error("E-TYPE-001", f"{name}: {brief(pair)} in the list is no pair (key . value)")
+            wrong = error("E-TYPE-001", f"{name}: {brief(pair)} in the list is no pair (key . value)")
+            raise TypeFault(wrong.diagnostic, pair, symbol("list"))
     return NIL
 
 

@@ -201,7 +201,8 @@ def bounds(name: str, length: int, start: Any, end: Any) -> tuple[int, int]:
         end = length
     if type(start) is not int or type(end) is not int:
         bad = end if type(start) is int else start
-        raise error("E-TYPE-001", f"{name}: {brief(bad)} is no position in a sequence, an integer of at least 0")
+        wrong = error("E-TYPE-001", f"{name}: {brief(bad)} is no position in a sequence, an integer of at least 0")
+        raise TypeFault(wrong.diagnostic, bad, symbol("unsigned-byte"))
     if not 0 <= start <= end <= length:
         raise error("E-VALUE-003", f"{name}: {start} to {end} is no part of a sequence of {length} elements")
     spend(length >> 8)

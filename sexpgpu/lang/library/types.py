@@ -8,7 +8,7 @@ from typing import Any
 from sexpgpu.diag import SxError, error
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library
-from sexpgpu.lang.conditions import Condition
+from sexpgpu.lang.conditions import Condition, TypeFault
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol, T, character, symbol
 from sexpgpu.lang.library.access import items_of
@@ -109,7 +109,8 @@ def coerce(value: Any, kind: Any) -> Any:
         return value
     if ATOMIC["sequence"](value) and _names_sequence(kind):
         return as_result("coerce", kind, items_of("coerce", 1, value))
-    raise error("E-TYPE-001", f"coerce: {describe(value)} cannot become {brief(kind)}")
+    wrong = error("E-TYPE-001", f"coerce: {describe(value)} cannot become {brief(kind)}")
+    raise TypeFault(wrong.diagnostic, value, kind)
 
 
 def _names_sequence(kind: Any) -> bool:
