@@ -27,7 +27,8 @@ class Pass:
         raise TypeError(f"{type(self).__name__} does not say what it does")
 
     def __str__(self) -> str:
-        options = [f"{f.name.replace('_', '-')}={getattr(self, f.name)}" for f in fields(self)]
+        given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
+        options = [f"{name.replace('_', '-')}={value}" for name, value in given]
         return f"sx-{self.name}" + (f"={','.join(options)}" if options else "")
 
 

@@ -62,8 +62,8 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("E-VALUE-041", '(einsum "")'),
     ("E-SHAPE-045", '(einsum "ij,jk" x x)'),
     ("E-SHAPE-045", '(einsum "ii" x)'),
-    ("E-DTYPE-001", "(cross-entropy x (cast i :float))"),
-    ("E-SHAPE-015", "(cross-entropy x (ones '(3) :dtype :i32))"),
+    ("E-DTYPE-007", "(cross-entropy x (cast i :float))"),
+    ("E-SHAPE-026", "(cross-entropy x (ones '(3) :dtype :i32))"),
     ("E-VALUE-012", "(random-integer '(2) 0)"),
     ("E-VALUE-015", "(dropout x 1)"),
 )
