@@ -181,6 +181,28 @@ def standard_module(name: str) -> str:
     return "\n".join(parts)
 
 
+def layers(_: str) -> str:
+    """What sexpgpu/nn provides, a table for each of its files."""
+    forms = [form for _, found in _sections(FORMS.parent / "nn.sx") for form in found]
+    names = {name.name for form in forms if form.car.name == "provide" for name in form.cdr}
+    parts = []
+    for stem, title in LAYER_FILES.items():
+        forms = [form for _, forms in _sections(FORMS.parent / "nn" / f"{stem}.sx") for form in forms]
+        rows = [row for f in forms if isinstance(f.cdr, Cons) and getattr(f.cdr.car, "name", "") in names
+                if (row := _definition(f)) is not None]  # fmt: skip
+        parts.append(_table(title, "call", rows))
+    return "\n".join(parts)
+
+
+LAYER_FILES: Final = {
+    "dense": "Affine maps, tables, norms",
+    "conv": "Convolutions",
+    "attention": "Attention and the blocks around it",
+    "recurrent": "Along time",
+    "mixture": "Mixtures",
+}
+
+
 def errors(_: str) -> str:
     """Every code with its title, its explanation and its example."""
     parts = []
@@ -232,6 +254,7 @@ GENERATORS: Final[dict[str, Callable[[str], str]]] = {
     "prelude": prelude,
     "errors": errors,
     "optim": lambda _: standard_module("optim"),
+    "nn": layers,
     "operations": operations,
 }
 
