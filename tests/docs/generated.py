@@ -184,9 +184,16 @@ def standard_module(name: str) -> str:
 def layers(_: str) -> str:
     """What sexpgpu/nn provides, a table for each of its files."""
     forms = [form for _, found in _sections(FORMS.parent / "nn.sx") for form in found]
-    names = {name.name for form in forms if form.car.name == "provide" for name in form.cdr}
+    provided = {name.name for form in forms if form.car.name == "provide" for name in form.cdr}
     parts = []
     for stem, title in LAYER_FILES.items():
+        forms = [form for _, found in _sections(FORMS.parent / "nn" / f"{stem}.sx") for form in found]
+        defined = [form for form in forms if form.car.name in ("defun", "defmodel") and form.cdr.car.name in provided]
+        parts.append(_table(title, "call", [row for form in defined if (row := _definition(form)) is not None]))
+    return "\n".join(parts)
+
+
+LAYER_FILES.items():
         forms = [form for _, forms in _sections(FORMS.parent / "nn" / f"{stem}.sx") for form in forms]
         rows = [row for f in forms if isinstance(f.cdr, Cons) and getattr(f.cdr.car, "name", "") in names
                 if (row := _definition(f)) is not None]  # fmt: skip
