@@ -193,14 +193,6 @@ def layers(_: str) -> str:
     return "\n".join(parts)
 
 
-LAYER_FILES.items():
-        forms = [form for _, forms in _sections(FORMS.parent / "nn" / f"{stem}.sx") for form in forms]
-        rows = [row for f in forms if isinstance(f.cdr, Cons) and getattr(f.cdr.car, "name", "") in names
-                if (row := _definition(f)) is not None]  # fmt: skip
-        parts.append(_table(title, "call", rows))
-    return "\n".join(parts)
-
-
 LAYER_FILES: Final = {
     "dense": "Affine maps, tables, norms",
     "conv": "Convolutions",
