@@ -301,7 +301,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="gelu",
-        kind=Pointwise("gelu"),
+        kind=Pointwise("gelu", wide=True),
         operands=("x",),
         attrs=(Attr("approximate", "str"),),
         infer=_gelu_infer("gelu", ("x",)),
@@ -314,7 +314,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="gelu_grad",
-        kind=Pointwise("gelu_grad"),
+        kind=Pointwise("gelu_grad", wide=True),
         operands=("g", "x"),
         attrs=(Attr("approximate", "str"),),
         infer=_gelu_infer("gelu_grad", ("g", "x")),
@@ -327,7 +327,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="silu",
-        kind=Pointwise("silu"),
+        kind=Pointwise("silu", wide=True),
         operands=("x",),
         infer=elementwise("silu", ("x",), FLOATS),
         numpy=_silu,
@@ -339,7 +339,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="softplus",
-        kind=Pointwise("softplus"),
+        kind=Pointwise("softplus", wide=True),
         operands=("x",),
         infer=elementwise("softplus", ("x",), FLOATS),
         numpy=_softplus,

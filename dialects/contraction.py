@@ -8,7 +8,7 @@ import numpy as np
 
 from sexpgpu.diag import error
 from sexpgpu.dialects.opdef import Array, Contract, OpDef, sample
-from sexpgpu.dialects.rules import NUMBERS, marked, require_dtype, require_same_dtype
+from sexpgpu.dialects.rules import BF16, NUMBERS, marked, require_dtype, require_same_dtype, with_dtype
 from sexpgpu.tensortype import TensorType
 
 
@@ -45,6 +45,15 @@ def _for_blas(x: Array) -> Array:
     return x if dense or x.size == 0 else np.ascontiguousarray(x)
 
 
+def _wide_infer(x: TensorType, y: TensorType) -> TensorType:
+    require_dtype("matmul_wide", "x", x, BF16)
+    return with_dtype(_infer(x, y), "f32")
+
+
+def _wide_vjp(b: Any, g: Any, out: Any, x: Any, y: Any) -> tuple[Any, ...]:
+    return _vjp(b, b("cast", g, dtype="bf16"), out, x, y)
+
+
 def _swapped(b: Any, x: Any) -> Any:
     rank = x.type.rank
     return b("transpose", x, perm=(*range(rank - 2), rank - 1, rank - 2))
@@ -57,7 +66,7 @@ def _vjp(b: Any, g: Any, out: Any, x: Any, y: Any) -> tuple[Any, ...]:
 OPERATIONS = (
     OpDef(
         name="matmul",
-        kind=Contract(),
+        kind=Contract(wide="matmul_wide"),
         operands=("x", "y"),
         infer=_infer,
         numpy=_matmul,
@@ -73,5 +82,19 @@ OPERATIONS = (
             sample("i32[2, 3]", "i32[3, 2]"),
         ),
         doc="the matrix product [..., m, k] x [..., k, n]; the axes in front count the products",
+    ),
+    OpDef(
+        name="matmul_wide",
+        kind=Contract(),
+        operands=("x", "y"),
+        infer=_wide_infer,
+        numpy=_matmul,
+        vjp=_wide_vjp,
+        samples=(
+            sample("bf16[2, 3]", "bf16[3, 2]"),
+            sample("bf16[4, 2, 3]", "bf16[4, 3, 1]"),
+            sample("bf16[2, 0]", "bf16[0, 3]"),
+        ),
+        doc="matmul of bf16 operands with an f32 result: what was summed, not rounded",
     ),
 )

@@ -32,11 +32,12 @@ def _unary(
     result: DType | None = None,
     domain: tuple[float, float] = (-2.0, 2.0),
     inplace: bool = True,
+    wide: bool = False,
 ) -> OpDef:
     dtypes = {FLOATS: ("f64", "f32", "bf16"), BOOL: ("bool",)}.get(allowed, ("f64", "f32", "i32", "u8"))
     return OpDef(
         name=name,
-        kind=Pointwise(name),
+        kind=Pointwise(name, wide),
         operands=("x",),
         infer=elementwise(name, ("x",), allowed, result),
         numpy=numpy,
@@ -56,13 +57,14 @@ def _binary(
     allowed: frozenset[str] = NUMBERS,
     result: DType | None = None,
     domain: tuple[float, float] = (-2.0, 2.0),
+    wide: bool = False,
 ) -> OpDef:
     dtypes = {FLOATS: ("f64", "f32"), BOOL: ("bool",), ANY: ("f64", "i32", "bool")}.get(
         allowed, ("f64", "f32", "i32", "i64", "u8")
     )
     return OpDef(
         name=name,
-        kind=Pointwise(name),
+        kind=Pointwise(name, wide),
         operands=("x", "y"),
         infer=elementwise(name, ("x", "y"), allowed, result),
         numpy=numpy,
@@ -93,10 +95,12 @@ def _relu(x: Array, out: Array | None = None) -> Array:
 
 
 def _pow_vjp(b: Any, g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    # y x**(y-1) instead of y out/x keeps the derivative finite at x = 0; log is taken where x > 0 only.
-    zero = b.constant(0, x.type)
-    safe = b("where", b("gt", x, zero), x, b.constant(1, x.type))
-    return g * y * b("pow", x, y - 1), g * out * b("log", safe)
+    # y x**(y-1) instead of y out/x keeps the derivative finite at x = 0, and x**0 is constant there too; log is taken
+    # where x > 0 only.
+    zero, one = b.constant(0, x.type), b.constant(1, x.type)
+    lower = b("where", b("eq", y, zero), one, y - 1)
+    safe = b("where", b("gt", x, zero), x, one)
+    return g * y * b("pow", x, lower), g * out * b("log", safe)
 
 
 def _select_vjp(greater: str) -> Vjp:
@@ -142,20 +146,20 @@ UNARY = (
     _unary("abs", ufunc(np.abs), lambda b, g, out, x: (g * b("sign", x),), "|x|; derivative 0 at 0",
            allowed=NUMBERS),
     _unary("sign", ufunc(np.sign), lambda b, g, out, x: (None,), "-1, 0 or 1; derivative 0", allowed=NUMBERS),
-    _unary("exp", ufunc(np.exp), lambda b, g, out, x: (g * out,), "e^x"),
-    _unary("expm1", ufunc(np.expm1), lambda b, g, out, x: (g * (out + 1),), "e^x - 1, exact near 0"),
-    _unary("log", ufunc(np.log), lambda b, g, out, x: (g / x,), "natural logarithm", domain=_POSITIVE),
+    _unary("exp", ufunc(np.exp), lambda b, g, out, x: (g * out,), "e^x", wide=True),
+    _unary("expm1", ufunc(np.expm1), lambda b, g, out, x: (g * (out + 1),), "e^x - 1, exact near 0", wide=True),
+    _unary("log", ufunc(np.log), lambda b, g, out, x: (g / x,), "natural logarithm", domain=_POSITIVE, wide=True),
     _unary("log1p", ufunc(np.log1p), lambda b, g, out, x: (g / (x + 1),), "log(1 + x), exact near 0",
-           domain=(-0.5, 2.0)),
-    _unary("sqrt", ufunc(np.sqrt), lambda b, g, out, x: (g * 0.5 / out,), "square root", domain=_POSITIVE),
+           domain=(-0.5, 2.0), wide=True),
+    _unary("sqrt", ufunc(np.sqrt), lambda b, g, out, x: (g * 0.5 / out,), "square root", domain=_POSITIVE, wide=True),
     _unary("rsqrt", _rsqrt, lambda b, g, out, x: (g * -0.5 * out * out * out,), "1 / sqrt(x)",
-           domain=_POSITIVE),
-    _unary("sin", ufunc(np.sin), lambda b, g, out, x: (g * b("cos", x),), "sine of radians"),
-    _unary("cos", ufunc(np.cos), lambda b, g, out, x: (-(g * b("sin", x)),), "cosine of radians"),
-    _unary("tanh", ufunc(np.tanh), lambda b, g, out, x: (g * (1 - out * out),), "hyperbolic tangent"),
-    _unary("sigmoid", _sigmoid, lambda b, g, out, x: (g * out * (1 - out),), "1 / (1 + e^-x)"),
+           domain=_POSITIVE, wide=True),
+    _unary("sin", ufunc(np.sin), lambda b, g, out, x: (g * b("cos", x),), "sine of radians", wide=True),
+    _unary("cos", ufunc(np.cos), lambda b, g, out, x: (-(g * b("sin", x)),), "cosine of radians", wide=True),
+    _unary("tanh", ufunc(np.tanh), lambda b, g, out, x: (g * (1 - out * out),), "hyperbolic tangent", wide=True),
+    _unary("sigmoid", _sigmoid, lambda b, g, out, x: (g * out * (1 - out),), "1 / (1 + e^-x)", wide=True),
     _unary("erf", erf, lambda b, g, out, x: (g * (b("exp", -(x * x)) * 1.1283791670955126),),
-           "2/sqrt(pi) * integral of e^(-t^2) from 0 to x; within 2 ulp"),
+           "2/sqrt(pi) * integral of e^(-t^2) from 0 to x; within 2 ulp", wide=True),
     _unary("floor", ufunc(np.floor), lambda b, g, out, x: (None,), "greatest integer <= x; derivative 0"),
     _unary("ceil", ufunc(np.ceil), lambda b, g, out, x: (None,), "least integer >= x; derivative 0"),
     _unary("round", ufunc(np.rint), lambda b, g, out, x: (None,),
@@ -165,7 +169,7 @@ UNARY = (
     _unary("relu", _relu, _relu_vjp, "max(x, 0); derivative 0 at 0", allowed=NUMBERS),
     _unary("square", ufunc(np.square), lambda b, g, out, x: (g * x * 2,), "x * x", allowed=NUMBERS),
     _unary("reciprocal", ufunc(np.reciprocal), lambda b, g, out, x: (-(g * out * out),), "1 / x",
-           domain=_POSITIVE),
+           domain=_POSITIVE, wide=True),
 )  # fmt: skip
 
 BINARY = (
@@ -177,7 +181,7 @@ BINARY = (
     _binary("mod", ufunc(np.mod), lambda b, g, out, x, y: (g, -(g * b("floor", x / y))),
             "x - y * floor(x / y): the sign of y", domain=_POSITIVE),
     _binary("pow", ufunc(np.power), _pow_vjp, "x ^ y; the derivative to y is 0 where x <= 0", allowed=FLOATS,
-            domain=_POSITIVE),
+            domain=_POSITIVE, wide=True),
     _binary("maximum", ufunc(np.maximum), _select_vjp("gt"),
             "the greater; NaN if either is; ties share the cotangent"),
     _binary("minimum", ufunc(np.minimum), _select_vjp("lt"),

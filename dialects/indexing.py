@@ -13,9 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sexpgpu.diag import error
-from sexpgpu.dialects.arrays import plain
+from sexpgpu.dialects.arrays import deliver, plain
+from sexpgpu.dialects.movement import reshaped
 from sexpgpu.dialects.opdef import Array, Attr, Index, OpDef, sample
-from sexpgpu.dialects.rules import INDICES, NUMBERS, differing, require_axis, require_dtype, require_same_dtype
+from sexpgpu.dialects.rules import (
+    ANY,
+    INDICES,
+    NUMBERS,
+    differing,
+    require_axis,
+    require_dtype,
+    require_same_dtype,
+)
 from sexpgpu.tensortype import TensorType
 
 
@@ -32,6 +41,12 @@ def _gather_infer(x: TensorType, indices: TensorType, *, axis: int) -> TensorTyp
 def _scatter_infer(x: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> TensorType:
     shape = _gathered("scatter_add", x, indices, axis)
     _require_updates("scatter_add", x, updates, shape)
+    return x
+
+
+def _update_infer(x: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> TensorType:
+    shape = _gathered("index_update", x, indices, axis)
+    _require_updates("index_update", x, updates, shape, ANY)
     return x
 
 
@@ -59,8 +74,10 @@ def _add_along_infer(x: TensorType, indices: TensorType, updates: TensorType, *,
     return x
 
 
-def _require_updates(op: str, x: TensorType, updates: TensorType, shape: tuple[int, ...]) -> None:
-    require_dtype(op, "x", x, NUMBERS)
+def _require_updates(
+    op: str, x: TensorType, updates: TensorType, shape: tuple[int, ...], allowed: frozenset[str] = NUMBERS
+) -> None:
+    require_dtype(op, "x", x, allowed)
     require_same_dtype(op, "x", x, "updates", updates)
     if updates.shape != shape:
         raise error(
@@ -126,6 +143,32 @@ def _add_along(x: Array, indices: Array, updates: Array, *, axis: int, out: Arra
     return _accumulate(x, rows * inner + np.arange(inner), updates, out)
 
 
+def _index_update(x: Array, indices: Array, updates: Array, *, axis: int, out: Array | None = None) -> Array:
+    flat = _within("index_update", indices, x.shape[axis]).reshape(-1)
+    # NumPy does not say which of repeated indices wins: only the last of each is written.
+    places, from_behind = np.unique(flat[::-1], return_index=True)
+    lines = updates.reshape(*x.shape[:axis], flat.size, *x.shape[axis + 1 :])
+    written = np.take(lines, flat.size - 1 - from_behind, axis)
+    result = deliver(x, out) if out is not None else np.array(x)
+    np.moveaxis(result, axis, 0)[places] = np.moveaxis(written, axis, 0)
+    return result
+
+
+def _update_vjp(b: Any, g: Any, out: Any, x: Any, indices: Any, updates: Any, *, axis: int) -> tuple[Any, ...]:
+    """What was overwritten has no derivative: neither x at the indices, nor an update that a later one replaced."""
+    flat = reshaped(b, indices, (indices.type.size,))
+    number = b("iota", shape=flat.type.shape, axis=0, dtype="i32")
+    length = x.type.shape[axis]
+    winners = b("index_update", b.constant(-1, TensorType((length,), "i32")), flat, number, axis=0)
+    won = reshaped(b, b("eq", b("gather", winners, flat, axis=0), number), indices.type.shape)
+    shape = updates.type.shape
+    rank = indices.type.rank
+    aligned = reshaped(b, won, (*indices.type.shape, *(1,) * (len(shape) - axis - rank)))
+    zero = b.constant(0, updates.type)
+    kept = b("where", b("broadcast", aligned, shape=shape), b("gather", g, indices, axis=axis), zero)
+    return b("index_update", g, indices, zero, axis=axis), None, kept
+
+
 def _gather_vjp(b: Any, g: Any, out: Any, x: Any, indices: Any, *, axis: int) -> tuple[Any, ...]:
     return b("scatter_add", b.constant(0, x.type), indices, g, axis=axis), None
 
@@ -179,6 +222,26 @@ OPERATIONS = (
             sample("i32[3]", "i32[4]", "i32[4]", axis=0, below=3),
         ),
         doc="x with the updates added to its slices at the indices, in the order of the indices",
+        inplace=True,
+    ),
+    OpDef(
+        name="index_update",
+        kind=Index("set"),
+        operands=("x", "indices", "updates"),
+        attrs=_AXIS,
+        infer=_update_infer,
+        numpy=_index_update,
+        vjp=_update_vjp,
+        samples=(
+            sample("f64[3, 2]", "i32[5]", "f64[5, 2]", axis=0, below=3),
+            sample("f64[2, 3, 2]", "i64[2, 2]", "f64[2, 2, 2, 2]", axis=1, below=3),
+            sample("f64[3]", "i32[]", "f64[]", axis=0, below=3),
+            sample("f32[2, 3]", "i32[0]", "f32[2, 0]", axis=1),
+            sample("i32[3]", "i32[4]", "i32[4]", axis=0, below=3),
+            sample("f64[3]", "i32[3]", "f64[3]", axis=0, below=3),
+            sample("bool[3]", "i32[2]", "bool[2]", axis=0, below=3),
+        ),
+        doc="x with its slices at the indices replaced by the updates; of repeated indices the last one wins",
         inplace=True,
     ),
     OpDef(

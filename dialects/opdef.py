@@ -26,9 +26,13 @@ AttrType = Literal["int", "float", "bool", "str", "ints", "floats", "dtype", "nu
 
 @frozen
 class Pointwise:
-    """Each element of the result comes from those at its place, by the function named `scalar`."""
+    """Each element of the result comes from those at its place, by the function named `scalar`.
+
+    `wide`: computed in f32 where the policy is bf16, since it magnifies what rounding its operand loses.
+    """
 
     scalar: str
+    wide: bool = False
 
 
 @frozen
@@ -55,7 +59,31 @@ class Row:
 
 @frozen
 class Contract:
-    """Products summed over a shared axis."""
+    """Products summed over a shared axis; operation `wide` is the same with an f32 result for bf16 operands."""
+
+    wide: str | None = None
+
+
+@frozen
+class Window:
+    """Windows slide over the last axes of a tensor: `combine` over each of them, or products with a kernel (`dot`).
+
+    `side` says which of the three tensors comes out: the result has one element a window, the operand is what the
+    windows slide over, the kernel what they are multiplied with. The latter two are the transposes of the first.
+    Operation `wide` is the same with an f32 result for bf16 operands.
+    """
+
+    combine: Literal["dot", "max", "argmax", "mean"]
+    side: Literal["result", "operand", "kernel"]
+    wide: str | None = None
+
+
+@frozen
+class Order:
+    """Whole lines along attr `axis`, or the last axis, put in order; equal elements keep theirs."""
+
+    descending: bool
+    gives: Literal["values", "places", "both"]
 
 
 @frozen
@@ -70,9 +98,9 @@ class Move:
 
 @frozen
 class Index:
-    """Places come from an index tensor: `read` gathers, `add` accumulates into a copy of the first operand."""
+    """Places come from an index tensor: `read` gathers, `add` and `set` change a copy of the first operand in order."""
 
-    access: Literal["read", "add"]
+    access: Literal["read", "add", "set"]
 
 
 @frozen
@@ -85,7 +113,7 @@ class Constant:
     """Known when compiled: no operand decides the value."""
 
 
-Kind = Pointwise | Reduce | Scan | Row | Contract | Move | Index | Random | Constant
+Kind = Pointwise | Reduce | Scan | Row | Contract | Window | Order | Move | Index | Random | Constant
 
 
 @frozen

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from sexpgpu.dialects import composite, contraction, elementwise, indexing, movement, random, reduction
+from sexpgpu.dialects import (
+    composite,
+    contraction,
+    convolution,
+    elementwise,
+    indexing,
+    movement,
+    ordering,
+    pooling,
+    random,
+    reduction,
+)
 from sexpgpu.dialects.opdef import OpDef
 
-_MODULES = (elementwise, reduction, movement, contraction, indexing, random, composite)
+_MODULES = (
+    elementwise,
+    reduction,
+    movement,
+    contraction,
+    convolution,
+    pooling,
+    ordering,
+    indexing,
+    random,
+    composite,
+)
 
 OPS: dict[str, OpDef] = {op.name: op for module in _MODULES for op in module.OPERATIONS}

@@ -14,6 +14,7 @@ from sexpgpu.diag import error
 from sexpgpu.tensortype import FLOATS, INTEGERS, DType, TensorType
 
 NUMBERS = FLOATS | INTEGERS
+BF16 = frozenset({"bf16"})
 BOOL = frozenset({"bool"})
 INDICES = frozenset({"i32", "i64"})
 ANY = NUMBERS | BOOL
@@ -22,10 +23,11 @@ _CLASSES = {
     FLOATS: "a float dtype (f32, f64 or bf16)",
     INTEGERS: "an integer dtype (i32, i64 or u8)",
     NUMBERS: "a number dtype (not bool)",
+    BF16: "dtype bf16",
     BOOL: "dtype bool",
     INDICES: "an index dtype (i32 or i64)",
 }
-_CASTS = {FLOATS: ":float", NUMBERS: ":float", BOOL: ":bool", INDICES: ":i32", INTEGERS: ":i32"}
+_CASTS = {BF16: ":bf16", FLOATS: ":float", NUMBERS: ":float", BOOL: ":bool", INDICES: ":i32", INTEGERS: ":i32"}
 
 
 def marked(type: TensorType, *axes: int) -> str:

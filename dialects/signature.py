@@ -17,7 +17,7 @@ from mlir import ir
 from sexpgpu.diag import Span
 from sexpgpu.dialects.attributes import from_mlir
 from sexpgpu.dialects.locations import span_of
-from sexpgpu.experiment import Graph, Input, InputRole, Output, OutputRole, Reduction
+from sexpgpu.experiment import Graph, Input, InputRole, Output, OutputRole, Reduction, SampleForm
 from sexpgpu.tensortype import TensorType
 
 _INPUT_ROLES: tuple[str, ...] = get_args(InputRole)
@@ -60,6 +60,8 @@ def _output_attributes(func: Any, given: Output) -> Any:
     attributes = {f"sx.{given.role}": _text(func, given.name)}
     if given.role == "metric":
         attributes["sx.reduce"] = _text(func, given.reduce)
+    if given.form is not None:
+        attributes["sx.as"] = _text(func, given.form)
     if given.then is not None:
         attributes["sx.then"] = _text(func, given.then)
     return ir.DictAttr.get(attributes, context=func.context)
@@ -85,7 +87,8 @@ def read_outputs(func: Any) -> list[Output]:
         role, name = _role(row, _OUTPUT_ROLES)
         reduce = cast(Reduction, _string(row, "sx.reduce") or "mean")
         then, kind = _string(row, "sx.then"), cast(OutputRole, role)
-        outputs.append(Output(kind, name, type_of(value), reduce, then, _place(value)))
+        form = cast(SampleForm | None, _string(row, "sx.as"))
+        outputs.append(Output(kind, name, type_of(value), reduce, then, _place(value), form))
     return outputs
 
 

@@ -28,11 +28,20 @@ def _lazily(name: str) -> Callable[[], type[Pass]]:
 
 
 PASSES: dict[str, Callable[[], type[Pass]]] = {
-    name: _lazily(name) for name in ("verify", "simplify", "step-sums", "autodiff")
+    name: _lazily(name)
+    for name in ("verify", "simplify", "step-sums", "precision", "autodiff", "accumulate", "recompute")
 }
 
 PIPELINES: dict[str, tuple[str, ...]] = {
-    "shared": ("sx-step-sums", "sx-simplify", "sx-autodiff", "sx-simplify"),
+    "shared": (
+        "sx-step-sums",
+        "sx-simplify",
+        "sx-precision",
+        "sx-autodiff",
+        "sx-accumulate",
+        "sx-recompute",
+        "sx-simplify",
+    ),
     # All that can find a fault; what is left to simplify afterwards would only be thrown away.
     "check": ("sx-step-sums", "sx-simplify", "sx-autodiff"),
 }

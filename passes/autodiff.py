@@ -6,8 +6,7 @@
 
 One gradient is appended for each trained parameter, in argument order. Only operations on a path from a trained
 parameter to the loss get a cotangent; what a derivative rule computes beyond that is dead and `simplify` removes it.
-Derivative operations carry the location of the operation they come from. The rules are the `vjp` of the op table
-(Griewank & Walther, Evaluating Derivatives, ch. 3).
+Derivative operations carry the location of the operation they come from (`dialects/reverse.py`).
 """
 
 from __future__ import annotations
@@ -18,14 +17,15 @@ from typing import Any, ClassVar
 from mlir import ir
 
 from sexpgpu.diag import error
-from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.builder import Builder
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.locations import span_of
-from sexpgpu.dialects.ops import OPS
-from sexpgpu.dialects.read import attrs_of, op_name
+from sexpgpu.dialects.reverse import cotangents
 from sexpgpu.dialects.signature import read_inputs, read_outputs, type_of, write_signature
 from sexpgpu.experiment import Input, Output
 from sexpgpu.passes.base import Pass, functions
+from sexpgpu.passes.recompute import BACKWARD
+from sexpgpu.passes.recompute import REGION as RECOMPUTED
 
 
 @dataclass(frozen=True)
@@ -62,49 +62,19 @@ def _differentiate(func: Any, inputs: list[Input], outputs: list[Output], contex
         if given.role == "param" and not given.frozen
     ]
     builder = Builder(context, ir.InsertionPoint(terminator), terminator.location)
-    cotangents = _sweep(builder, ops, loss, [argument for _, argument in trained])
+    forward = len(block.operations)
+    one = builder.constant(1, loss_type)
+    found = cotangents(builder, ops, {loss: one}, [argument for _, argument in trained])
     builder.location = terminator.location
-    grads = [cotangents.get(argument) or builder.constant(0, given.type) for given, argument in trained]
+    grads = [found.get(argument) or builder.constant(0, given.type) for given, argument in trained]
+    if any(RECOMPUTED in op.attributes for op in ops):
+        unit = ir.UnitAttr.get(context=context.mlir)
+        for op in list(block.operations)[forward - 1 : -1]:
+            op.attributes[BACKWARD] = unit
     returned = [*terminator.operands, *(g.value for g in grads)]
     ir.Operation.create("func.return", operands=returned, loc=terminator.location, ip=ir.InsertionPoint(terminator))
     terminator.erase()
     write_signature(func, inputs, outputs + [Output("grad", given.name, given.type) for given, _ in trained])
-
-
-def _sweep(builder: Builder, ops: list[Any], loss: Any, wrt: list[Any]) -> dict[Any, Val]:
-    """Cotangents of the values on a path from `wrt` to `loss`, by value."""
-    active = _active(ops, wrt)
-    cotangents: dict[Any, Val] = {}
-    if loss in active:
-        cotangents[loss] = builder.constant(1, type_of(loss))
-    for op in reversed(ops):
-        results = list(op.results)
-        received = [cotangents.get(r) for r in results]
-        vjp = OPS[op_name(op)].vjp
-        if vjp is None or not any(g is not None for g in received):
-            continue
-        builder.location = op.location
-        outs = tuple(Val(builder, r, type_of(r)) for r in results)
-        gs = tuple(g or builder.constant(0, out.type) for g, out in zip(received, outs, strict=True))
-        operands = list(op.operands)
-        ins = [Val(builder, v, type_of(v)) for v in operands]
-        single = len(results) == 1
-        given = vjp(builder, gs[0] if single else gs, outs[0] if single else outs, *ins, **attrs_of(op))
-        for value, cotangent in zip(operands, given, strict=True):
-            if cotangent is None or value not in active:
-                continue
-            before = cotangents.get(value)
-            cotangents[value] = cotangent if before is None else before + cotangent
-    return cotangents
-
-
-def _active(ops: list[Any], wrt: list[Any]) -> set[Any]:
-    """Float values that depend on `wrt` through differentiable operations."""
-    active = set(wrt)
-    for op in ops:
-        if OPS[op_name(op)].vjp is not None and any(v in active for v in op.operands):
-            active.update(r for r in op.results if type_of(r).is_float)
-    return active
 
 
 def _drop_gradient_stops(func: Any) -> None:

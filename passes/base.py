@@ -27,7 +27,8 @@ class Pass:
         raise TypeError(f"{type(self).__name__} does not say what it does")
 
     def __str__(self) -> str:
-        options = [f"{f.name.replace('_', '-')}={getattr(self, f.name)}" for f in fields(self)]
+        given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
+        options = [f"{name.replace('_', '-')}={value}" for name, value in given]
         return f"sx-{self.name}" + (f"={','.join(options)}" if options else "")
 
 
@@ -64,8 +65,14 @@ def run_pipeline(module: Any, context: Context, pipeline: Sequence[Pass], hook: 
 
 
 def functions(module: Any) -> list[Any]:
-    """The module's functions in order, as a list that rewriting them does not disturb."""
-    return [op for op in module.body.operations if op.operation.name == "func.func"]
+    """The module's functions that have a body, in order, as a list that rewriting them does not disturb."""
+    found = [op for op in module.body.operations if op.operation.name == "func.func"]
+    return [op for op in found if len(op.regions[0].blocks)]
+
+
+def graphs(module: Any) -> list[Any]:
+    """The functions that a device runs; the others are bodies of loops in them."""
+    return [f for f in functions(module) if "sym_visibility" not in f.attributes]
 
 
 def count_ops(module: Any) -> int:

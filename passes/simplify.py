@@ -19,14 +19,19 @@ from typing import Any, ClassVar
 import numpy as np
 from mlir import ir
 
+from sexpgpu.diag import SxError
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.locations import span_of
+from sexpgpu.dialects.loops import CALL
 from sexpgpu.dialects.opdef import Constant, Dense, Move, OpDef, Random
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.base import Pass, functions
+from sexpgpu.passes.recompute import CLONE
+from sexpgpu.passes.unused import prune_loops, remove_uncalled
 
 FOLD_LIMIT = 4096
 """Bytes of the largest constant that folding may make."""
@@ -40,10 +45,21 @@ class Simplify(Pass):
 
     def run(self, module: Any, context: Context) -> None:
         for func in functions(module):
-            block = func.regions[0].blocks[0]
-            if len(block.arguments):  # a closed graph runs once: an initializer costs less than looking at it
-                _forward(block, context)
-                remove_dead(block)
+            _simplify(func, context)
+        pending = functions(module)
+        while pending:
+            grown = [func for func in pending if prune_loops(func, module.operation, context)]
+            pending = [f for f in functions(module) if "sym_visibility" in f.attributes] if grown else []
+            for func in [*grown, *pending]:
+                _simplify(func, context)
+        remove_uncalled(module)
+
+
+def _simplify(func: Any, context: Context) -> None:
+    block = func.regions[0].blocks[0]
+    if len(block.arguments):  # a closed graph runs once: an initializer costs less than looking at it
+        _forward(block, context)
+        remove_dead(block)
 
 
 class Site:
@@ -203,6 +219,8 @@ def _forward(block: Any, context: Context) -> None:
     pending.reverse()
     while pending:
         op = pending.pop()
+        if op.name == CALL:
+            continue
         site = Site(op, context, known, made)
         value = _rewrite(site)
         if value is not None:
@@ -210,8 +228,11 @@ def _forward(block: Any, context: Context) -> None:
             op.erase()
             pending += reversed(_unseen(value, made))
             continue
-        attributes = op.attributes if site.record.attrs else {}
-        key = (site.record.name, *site.operands, *[attributes[a.name] for a in site.record.attrs])
+        attributes = op.attributes
+        own = [attributes[a.name] for a in site.record.attrs]
+        if CLONE in attributes:  # a clone stands apart from what it repeats
+            own.append(attributes[CLONE])
+        key = (site.record.name, *site.operands, *own)
         if key in seen:
             for old, new in zip(op.results, seen[key].results, strict=True):
                 old.replace_all_uses_with(new)
@@ -245,7 +266,10 @@ def _fold(site: Site, constants: list[Dense]) -> Any:
     if max(result.nbytes, *(c.type.nbytes for c in constants)) > FOLD_LIMIT or result.size == 0:
         return None
     with np.errstate(all="ignore"):
-        array = site.record.numpy(*(c.array() for c in constants), **site.attrs)
+        try:
+            array = site.record.numpy(*(c.array() for c in constants), **site.attrs)
+        except SxError as fault:  # an index outside its axis, known before the graph runs
+            raise SxError(fault.diagnostic.at(span_of(site.op.location))) from None
     if result.dtype == "bf16":
         array = round_bf16(array)
     same = (array == array.flat[0]).all()

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.locations import span_of
+from sexpgpu.dialects.loops import check_loop
 from sexpgpu.dialects.read import check_op
 from sexpgpu.passes.base import Pass, functions
 
@@ -34,7 +35,7 @@ def faults(module: Any) -> list[Diagnostic]:
     for func in functions(module):
         for block in func.regions[0].blocks:
             for op in block.operations:
-                text = check_op(op.operation)
+                text = check_op(op.operation) or check_loop(op.operation)
                 if text is not None:
                     found.append(Diagnostic("E-IR-020", text, span_of(op.location)))
     return found

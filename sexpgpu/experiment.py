@@ -14,8 +14,11 @@ from sexpgpu.data.source import Source
 from sexpgpu.diag import Span
 from sexpgpu.tensortype import TensorType
 
-InputRole = Literal["param", "buffer", "state", "grad", "field", "ctx", "step_sum", "value"]
-OutputRole = Literal["loss", "metric", "weight", "counter", "grad", "param", "buffer", "state", "step_term", "value"]
+InputRole = Literal["param", "buffer", "state", "grad", "field", "ctx", "step_sum", "carry", "prompt", "value"]
+OutputRole = Literal[
+    "loss", "metric", "weight", "counter", "grad", "param", "buffer", "state", "step_term", "sample", "carry", "value"
+]
+SampleForm = Literal["text", "image", "array"]
 Reduction = Literal["mean", "sum", "max", "last"]
 
 
@@ -24,7 +27,8 @@ class Input:
     """An argument of a graph: what it is and under which name the loop holds it.
 
     `param`, `buffer`, `grad`: a path. `state`: `path/state-name`. `field`: a loader field. `ctx`: one of
-    `CONTEXT`. `step_sum`: the total over the step of the `step_term` of the same name.
+    `CONTEXT`. `step_sum`: the total over the step of the `step_term` of the same name. `carry`: a number, the place in
+    a generator's state. `prompt`: the ids of the text that a generator is to go on from.
     """
 
     role: InputRole
@@ -46,6 +50,7 @@ class Output:
     reduce: Reduction = "mean"
     then: str | None = None
     span: Span | None = None
+    form: SampleForm | None = None  # what a `sample` is shown as
 
 
 # Scalars the loop can feed to a graph, with their dtypes; `float` is the run's float type.
@@ -102,12 +107,15 @@ class Buffer:
 
 @frozen
 class State:
-    """One optimizer state of one parameter. It starts as zeros, or as the parameter (`from_param`)."""
+    """One optimizer state of one parameter. It starts as zeros, or as its init graph makes it of the parameter.
+
+    Behind the path comes the state's own name; one of an optimizer inside another is `inner.m`.
+    """
 
     name: str  # `path/state-name`
     param: str
     type: TensorType
-    from_param: bool = False
+    init: str | None = None  # a graph whose only tensor is the `param` of the name `param`
 
 
 @frozen
@@ -173,6 +181,25 @@ class Evaluation:
 
 
 @frozen
+class Generator:
+    """A `defgenerator`: the graphs of its three clauses, and when it runs during training.
+
+    `text` is the source whose characters its prompt and its text samples are made of.
+    """
+
+    name: str
+    trips: int
+    init: str
+    trip: str
+    emit: str
+    at: Literal["eval", "step"] = "eval"
+    every: int = 1
+    weights: Literal["view", "train"] = "view"
+    text: Source | None = None
+    span: Span | None = None
+
+
+@frozen
 class RunConfig:
     """What `defrun` says. Exactly one of `steps` and `epochs` is given."""
 
@@ -233,3 +260,4 @@ class Experiment:
     evaluations: tuple[Evaluation, ...]
     views: dict[str, str]  # param path -> graph that gives what evaluation sees, where an optimizer defines one
     run: RunConfig
+    generators: tuple[Generator, ...] = ()

@@ -21,6 +21,7 @@ VERBS = {
     "explain": "say what the compiler made of a file",
     "explain-code": "print the long form of a diagnostic code",
     "fmt": "lay out files in the one way",
+    "generate": "run a generator of a checkpoint: texts, images",
     "ir": "print the experiment document or the MLIR module",
     "lsp": "serve an editor: diagnostics, types, definitions, completion",
     "new": "write a run file from a template or another one",

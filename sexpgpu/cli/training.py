@@ -58,6 +58,7 @@ def train(
             init=init,
             quiet=quiet or as_json,
             sources=sources_of(done.session, file),
+            file=file,
             report=show,
             stream=sys.stderr,
         )

@@ -24,10 +24,10 @@ from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import standard_session
 from sexpgpu.lang.toplevel import FormResult
 from sexpgpu.passes import PASSES, PIPELINES
-from sexpgpu.passes.base import Pass, Timing, functions, parse_pass, run_pipeline
+from sexpgpu.passes.base import Pass, Timing, graphs, parse_pass, run_pipeline
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
-from sexpgpu.trace.declarations import Declarations, declaring
+from sexpgpu.trace.declarations import Declarations, Flags, declaring
 from sexpgpu.trace.mending import mend
 
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
@@ -79,18 +79,33 @@ def new_session(diagnostics: Diagnostics) -> Session:
     return session
 
 
-def compile_in(context: Context, path: Path, selection: Selection, *, pipeline: str | None = "shared") -> Compilation:
-    """Compile in a context that the caller owns."""
-    done = trace_in(context, new_session(Diagnostics()), path, selection)
+def compile_in(
+    context: Context,
+    path: Path,
+    selection: Selection,
+    *,
+    pipeline: str | None = "shared",
+    flags: Flags | None = None,
+    overlay: dict[str, str] | None = None,
+) -> Compilation:
+    """Compile in a context that the caller owns.
+
+    `flags` are what generators are told; `overlay` has texts that stand for files, by their paths.
+    """
+    session = new_session(Diagnostics())
+    session.modules.overlay = overlay or {}
+    done = trace_in(context, session, path, selection, flags)
     if pipeline is not None:
         finish(done, pipeline)
     return done
 
 
-def trace_in(context: Context, session: Session, path: Path, selection: Selection) -> Compilation:
+def trace_in(
+    context: Context, session: Session, path: Path, selection: Selection, flags: Flags | None = None
+) -> Compilation:
     """Evaluate a file and trace its graphs, in a session that has evaluated no file yet."""
     diagnostics = session.diagnostics
-    declared = Declarations(path)
+    declared = Declarations(path, flags=flags or Flags())
     done = Compilation(path, selection, session, context, diagnostics, declared)
     try:
         if str(path) not in session.modules.overlay:
@@ -189,7 +204,7 @@ def _portable(file: Path, base: Path) -> str:
 
 
 def _experiment(done: Compilation, traced: Traced) -> Experiment:
-    graphs = {graph.name: graph for graph in map(read_graph, functions(done.module))}
+    by_name = {graph.name: graph for graph in map(read_graph, graphs(done.module))}
     assert traced.train_loader is not None
     return Experiment(
         done.path.stem,
@@ -197,13 +212,14 @@ def _experiment(done: Compilation, traced: Traced) -> Experiment:
         traced.parameters,
         traced.buffers,
         traced.states,
-        graphs,
+        by_name,
         traced.updates,
         traced.groups,
         traced.train_loader,
         TRAIN,
-        SUMS if SUMS in graphs else None,
+        SUMS if SUMS in by_name else None,
         traced.evaluations,
         traced.views,
         traced.run,
+        traced.generators,
     )

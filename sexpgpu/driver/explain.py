@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sexpgpu import __version__
 from sexpgpu.diag import Span
 from sexpgpu.dialects.locations import span_of
+from sexpgpu.dialects.loops import loop_of
 from sexpgpu.dialects.opdef import (
     Constant,
     Contract,
     Index,
     Move,
     OpDef,
+    Order,
     Pointwise,
     Random,
     Reduce,
     Row,
     Scan,
+    Window,
 )
-from sexpgpu.dialects.ops import OPS
-from sexpgpu.dialects.read import op_name
+from sexpgpu.dialects.read import definition_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.driver.compile import LIBRARY, Compilation
 from sexpgpu.experiment import Evaluation, Experiment, Graph
 from sexpgpu.interp import load
-from sexpgpu.passes.base import functions
+from sexpgpu.passes.base import functions, graphs
+from sexpgpu.passes.precision import ADDED
 from sexpgpu.tensortype import TensorType
 
 LARGEST = 10
@@ -38,10 +42,12 @@ _FAMILIES: dict[type[Any], str] = {
     Contract: "product",
     Index: "index",
     Move: "shape",
+    Order: "order",
     Random: "random",
     Reduce: "reduce",
     Row: "row",
     Scan: "scan",
+    Window: "window",
 }
 
 
@@ -116,7 +122,7 @@ def family(record: OpDef, result: TensorType) -> str:
 def _graphs(done: Compilation, experiment: Experiment) -> list[dict[str, Any]]:
     by_symbol = {g.symbol: g for g in experiment.graphs.values()}
     reports = []
-    for func in functions(done.module):
+    for func in graphs(done.module):
         graph = by_symbol[func.attributes["sym_name"].value]
         if not graph.name.startswith("init "):
             reports.append(_graph(func, graph))
@@ -126,18 +132,19 @@ def _graphs(done: Compilation, experiment: Experiment) -> list[dict[str, Any]]:
 def _graph(func: Any, graph: Graph) -> dict[str, Any]:
     families: Counter[str] = Counter(input=len(graph.inputs))
     tensors: list[tuple[int, TensorType, str, str]] = []
-    operations = [op.operation for op in func.regions[0].blocks[0].operations][:-1]
+    operations = list(_operations(func))
     for op in operations:
-        name = op_name(op)
-        kind = type_of(op.results[0])
-        families[family(OPS[name], kind)] += 1
-        span = span_of(op.location)
-        tensors.append((kind.size, kind, name, _place(span)))
+        record = definition_of(op)
+        name = record.name if record is not None else "scan"
+        families[family(record, type_of(op.results[0])) if record is not None else "loop"] += 1
+        for result in op.results:
+            kind = type_of(result)
+            tensors.append((kind.size, kind, name, _place(span_of(op.location))))
     tensors.sort(key=lambda t: -t[0])
     return {
         "name": graph.name,
         "nodes": len(operations) + len(graph.inputs),
-        "casts": sum(op_name(op) == "cast" for op in operations),
+        "casts": sum(ADDED in op.attributes for op in operations),
         "ops": dict(families.most_common()),
         "emits": [f"{o.role} {o.name}" for o in graph.outputs if o.role in ("metric", "counter")]
         + (["metric train/loss"] if any(o.role == "loss" for o in graph.outputs) else [])
@@ -147,6 +154,14 @@ def _graph(func: Any, graph: Graph) -> dict[str, Any]:
             for size, kind, name, place in tensors[:LARGEST]
         ],
     }
+
+
+def _operations(func: Any) -> Iterator[Any]:
+    """Every operation of a function, those of its loops' bodies behind each loop."""
+    for op in [op.operation for op in func.regions[0].blocks[0].operations][:-1]:
+        yield op
+        if (found := loop_of(op)) is not None:
+            yield from _operations(found[1])
 
 
 def _place(span: Span | None) -> str:

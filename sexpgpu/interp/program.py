@@ -17,11 +17,26 @@ from attrs import frozen
 from sexpgpu.diag import Span, SxError, error
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.locations import span_of
-from sexpgpu.dialects.opdef import Array, Constant, Contract, Dense, Move, OpDef, Pointwise, Row, numpy_dtype
+from sexpgpu.dialects.loops import loop_of
+from sexpgpu.dialects.opdef import (
+    Array,
+    Constant,
+    Contract,
+    Dense,
+    Index,
+    Kind,
+    Move,
+    Order,
+    Pointwise,
+    Row,
+    Window,
+    numpy_dtype,
+)
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import read_graph, type_of
 from sexpgpu.experiment import Graph
+from sexpgpu.interp.loops import Iteration
 from sexpgpu.tensortype import TensorType
 
 POOLED_BYTES = 16 * 1024
@@ -33,8 +48,8 @@ class Instruction:
     """One operation: `run(*slots[ins])` gives the values of `outs`; slots in `dead` are not read again.
 
     `released` are the owners of memory that nothing reads any more, `recycled` those of them that this function
-    owns. `out` is the type of a
-    result that may be written into recycled memory; `in_place` the operand whose memory it may take over.
+    owns. `out` is the type of a result that may be written into recycled memory; `in_place` the operand whose memory
+    it may take over.
     """
 
     op: str
@@ -46,6 +61,7 @@ class Instruction:
     recycled: tuple[int, ...]
     out: TensorType | None
     in_place: int | None
+    inner: int  # bytes that running it takes beside its operands and results
     rounds: bool  # the result is bf16, whose values are rounded where they are made
     view: bool  # the result shares the memory of its operand
     span: Span | None
@@ -132,7 +148,7 @@ class Program:
                 if not step.view:
                     held[slot] = sizes[slot]
                     live += sizes[slot]
-            peak = max(peak, live)
+            peak = max(peak, live + step.inner)
             for slot in step.released:
                 live -= held.pop(slot, 0)
         return peak
@@ -177,8 +193,22 @@ def _memory(step: Instruction, slots: list[Any], free: dict[tuple[int, Any], lis
     return stock.pop().reshape(wanted.shape) if stock else None
 
 
+@frozen
+class _Step:
+    """An operation of a function being loaded: what runs it, and what its slots are."""
+
+    name: str
+    run: Callable[..., Any]
+    kind: Kind | None  # None for a loop
+    inplace: bool
+    inner: int
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    op: Any
+
+
 def load(func: Any) -> Program:
-    """The program of a `func.func` whose body is `sx` operations."""
+    """The program of a `func.func` whose body is `sx` operations and loops."""
     block = func.regions[0].blocks[0]
     numbers: dict[Any, int] = {argument: i for i, argument in enumerate(block.arguments)}
     operations = [op.operation for op in block.operations]
@@ -186,48 +216,47 @@ def load(func: Any) -> Program:
     types = [type_of(argument) for argument in block.arguments]
     constants: dict[int, Array] = {}
     shares = list(range(len(numbers)))  # the slot whose memory a slot's value lives in
-    steps: list[tuple[Any, OpDef, dict[str, Any], tuple[int, ...], tuple[int, ...]]] = []
+    steps: list[_Step] = []
     for op in operations:
-        record, attrs = OPS[op_name(op)], attrs_of(op)
         ins = tuple(numbers[v] for v in op.operands)
         outs = tuple(range(len(numbers), len(numbers) + len(op.results)))
+        step = _step(op, ins, outs)
         for slot, result in zip(outs, op.results, strict=True):
             numbers[result] = slot
             types.append(type_of(result))
-            viewing = isinstance(record.kind, Move) and record.kind.views and ins
+            viewing = isinstance(step.kind, Move) and step.kind.views and ins
             shares.append(shares[ins[0]] if viewing else slot)
-        if isinstance(record.kind, Constant) and not ins:
-            constants[outs[0]] = _constant(record, attrs)
+        if isinstance(step.kind, Constant) and not ins:
+            constants[outs[0]] = _constant(op)
         else:
-            steps.append((op, record, attrs, ins, outs))
+            steps.append(step)
     results = [numbers[v] for v in terminator.operands]
     given = len(block.arguments)
-    owned = {outs[0] for op, record, _, _, outs in steps if len(outs) == 1 and _owns(record, op)}
-    dying = _last_uses([(ins, outs) for _, _, _, ins, outs in steps], shares, results)
+    owned = {slot for step in steps if _owns(step) for slot in step.outs}
+    dying = _last_uses([(step.ins, step.outs) for step in steps], shares, results)
     instructions = []
-    for index, (op, record, attrs, ins, outs) in enumerate(steps):
-        dead, released = dying[index]
+    for step, (dead, released) in zip(steps, dying, strict=True):
         recycled = tuple(s for s in released if s in owned and s >= given)
-        type = type_of(op.results[0])
-        pooled = isinstance(record.kind, Pointwise | Contract | Row) and len(outs) == 1
-        pooled = pooled and _bytes(type) >= POOLED_BYTES and type.size > 0
+        type = types[step.outs[0]] if step.outs else None
+        out = type if type is not None and _pooled(step, type) else None
         in_place = None
-        if pooled and record.inplace:
-            in_place = next((s for s in ins if s in recycled and _alone(s, ins, shares, type, op)), None)
+        if out is not None and step.inplace:
+            in_place = next((s for s in step.ins if s in recycled and _alone(s, step, shares, types)), None)
         instructions.append(
             Instruction(
-                record.name,
-                partial(record.numpy, **attrs) if attrs else record.numpy,
-                ins,
-                outs,
+                step.name,
+                step.run,
+                step.ins,
+                step.outs,
                 dead,
                 released,
                 tuple(s for s in recycled if s != in_place),
-                type if pooled else None,
+                out,
                 in_place,
-                type.dtype == "bf16" and not isinstance(record.kind, Move),
-                shares[outs[0]] != outs[0],
-                span_of(op.location),
+                step.inner,
+                type is not None and type.dtype == "bf16" and _computes(step.kind),
+                bool(step.outs) and shares[step.outs[0]] != step.outs[0],
+                span_of(step.op.location),
             )
         )
     owners = [shares[s] for s in results]
@@ -235,29 +264,61 @@ def load(func: Any) -> Program:
     return Program(read_graph(func), instructions, constants, list(zip(results, shared, strict=True)), types)
 
 
+def _computes(kind: Kind | None) -> bool:
+    """Whether results may be values that no operand has, which bf16 has to round; a loop's body has rounded its own."""
+    match kind:
+        case None | Move() | Order() | Index(access="read") | Window(combine="max"):
+            return False
+        case _:
+            return True
+
+
+def _step(op: Any, ins: tuple[int, ...], outs: tuple[int, ...]) -> _Step:
+    if (found := loop_of(op)) is not None:
+        loop, body = found
+        operands = [type_of(v) for v in op.operands]
+        run = Iteration(loop, load(body), tuple(type_of(r) for r in op.results), loop.turns(operands))
+        return _Step("scan", run, None, False, run.peak_bytes(), ins, outs, op)
+    record = OPS[op_name(op)]
+    attrs = attrs_of(op)
+    call = partial(record.numpy, **attrs) if attrs else record.numpy
+    return _Step(record.name, call, record.kind, record.inplace, 0, ins, outs, op)
+
+
+def _pooled(step: _Step, type: TensorType) -> bool:
+    """Whether the step's one result, of this type, may be written into recycled memory."""
+    kind = isinstance(step.kind, Pointwise | Contract | Row | Window) and len(step.outs) == 1
+    return kind and _bytes(type) >= POOLED_BYTES and type.size > 0
+
+
 def _bytes(type: TensorType) -> int:
     return type.size * numpy_dtype(type.dtype).itemsize
 
 
-def _constant(record: OpDef, attrs: dict[str, Any]) -> Array:
+def _constant(op: Any) -> Array:
+    attrs = attrs_of(op)
     value = attrs.get("value")
-    array: Array = value.array() if isinstance(value, Dense) else record.numpy(**attrs)
+    array: Array = value.array() if isinstance(value, Dense) else OPS[op_name(op)].numpy(**attrs)
     return array
 
 
-def _owns(record: OpDef, op: Any) -> bool:
+def _owns(step: _Step) -> bool:
     """Whether the result's memory is surely its own: a view is not, nor what may be the operand passed on."""
-    if isinstance(record.kind, Move):
-        return not record.kind.views
-    own = numpy_dtype(type_of(op.results[0]).dtype)
-    passes_on = isinstance(record.kind, Pointwise) and not record.inplace
-    return not passes_on or all(numpy_dtype(type_of(v).dtype) != own for v in op.operands)
+    if step.kind is None:
+        return True
+    if len(step.outs) != 1:
+        return False
+    if isinstance(step.kind, Move):
+        return not step.kind.views
+    own = numpy_dtype(type_of(step.op.results[0]).dtype)
+    passes_on = isinstance(step.kind, Pointwise) and not step.inplace
+    return not passes_on or all(numpy_dtype(type_of(v).dtype) != own for v in step.op.operands)
 
 
-def _alone(slot: int, ins: tuple[int, ...], shares: list[int], type: TensorType, op: Any) -> bool:
+def _alone(slot: int, step: _Step, shares: list[int], types: list[TensorType]) -> bool:
     """Whether operand `slot` has the result's type and no other operand looks into its memory."""
-    sharing = [s for s in ins if shares[s] == slot]
-    return sharing == [slot] and type_of(op.operands[ins.index(slot)]) == type
+    sharing = [s for s in step.ins if shares[s] == slot]
+    return sharing == [slot] and types[slot] == types[step.outs[0]]
 
 
 def _last_uses(

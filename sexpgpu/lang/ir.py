@@ -121,18 +121,6 @@ class Seq(Node):
         self.single = parts[-1].single
 
 
-class Guard(Node):
-    """A part after whose failure a trace goes on: what it should give, and `vars` that it assigns, are spoilt then."""
-
-    __slots__ = ("part", "single", "vars")
-
-    def __init__(self, place: Place, part: Node, vars: list[LocalVar]) -> None:
-        self.place = place
-        self.part = part
-        self.vars = vars
-        self.single = part.single
-
-
 class Let(Node):
     """Lexical bindings, each made in turn (names are unique, so `let` and `let*` are alike here)."""
 

@@ -79,6 +79,7 @@ class Module:
         self.symbol_macros: dict[Symbol, Any] = {}
         self.setf_expanders: dict[Symbol, Callable[[Any, Any], Any]] = {}
         self.imported: dict[Symbol, tuple[str, Span | None]] = {}
+        self.borrowed: set[int] = set()  # ids of the cells, variables and macros of other modules among its own
         self.upcoming: dict[Symbol, Upcoming] = {}
         self.heads: dict[Symbol, str] = {}  # the defining form of each name, as the file's text shows them
         self.provided: list[Symbol] = []
@@ -95,6 +96,11 @@ class Module:
         self.internal = False  # its frames are no user's business: the prelude
 
     @property
+    def tables(self) -> tuple[dict[Symbol, Any], ...]:
+        """Functions, variables, macros."""
+        return self.functions, self.variables, self.macros
+
+    @property
     def standard(self) -> bool:
         """Whether this is a module that comes with the product."""
         return self.name.startswith("sexpgpu/")
@@ -108,6 +114,16 @@ class Module:
         """The global variable visible here."""
         found = self.variables.get(name)
         return found if found is not None or self.base is None else self.base.variable(name)
+
+    def own_function(self, name: Symbol) -> FunctionCell | None:
+        """The cell that a definition of this file may fill: not an imported one, which keeps its meaning elsewhere."""
+        cell = self.functions.get(name)
+        return None if id(cell) in self.borrowed else cell
+
+    def own_variable(self, name: Symbol) -> GlobalVariable | None:
+        """The variable that a definition in this file may fill, as `own_function`."""
+        variable = self.variables.get(name)
+        return None if id(variable) in self.borrowed else variable
 
     def macro(self, name: Symbol) -> Macro | None:
         """The macro visible here; a function that this file defines hides a library macro of the same name."""
@@ -188,8 +204,8 @@ class Module:
         if self.provided:
             return self.provided
         own: dict[Symbol, None] = {}
-        for table in (self.functions, self.variables, self.macros):
-            own.update((s, None) for s in table if s not in self.imported and s.interned)
+        for table in self.tables:
+            own.update((s, None) for s, entry in table.items() if id(entry) not in self.borrowed and s.interned)
         return [s for s in own if not self._only_called(s)]
 
     def _only_called(self, name: Symbol) -> bool:

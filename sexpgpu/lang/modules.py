@@ -105,7 +105,10 @@ class Modules:
                 wanted = [(n, p) for n, p in items_of(value, value_place, SHAPE) if isinstance(n, Symbol)]
             else:
                 raise malformed(key_place, SHAPE, f"require has no option {show(key)} {show(value)}")
-        loaded = self._load(name, self._path(name, module, where), where)
+        path = self._path(name, module, where)
+        if path.startswith(f"{self._standard}{os.sep}"):
+            name = STANDARD + os.path.relpath(path, self._standard).removesuffix(".sx")
+        loaded = self._load(name, path, where)
         self._bring(module, loaded, alias, wanted, where)
         return NIL
 
@@ -263,5 +266,6 @@ class Modules:
             module.variables[as_] = loaded.variables[name]
         if name in loaded.macros:
             module.macros[as_] = loaded.macros[name]
+        module.borrowed |= {id(table[name]) for table in loaded.tables if name in table}
         if name in loaded.setf_expanders:
             module.setf_expanders[as_] = loaded.setf_expanders[name]

@@ -1,6 +1,6 @@
 """Going on after a fault inside a form: while a model is made or a graph traced, what fails is told and then poison.
 
-Compiled code guards the bindings and body forms of a user's functions (`ir.Guard`). A guard that catches asks here
+Compiled code guards the bindings and body forms of a user's functions (`Guard`). A guard that catches asks here
 whether evaluation goes on: only inside `Recovery.going_on`, and not where a handler waits for the error.
 """
 
@@ -14,10 +14,24 @@ from typing import Final
 from sexpgpu.diag import Diagnostic, Span, SxError
 from sexpgpu.lang.active import active
 from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.ir import LocalVar, Node
+from sexpgpu.lang.place import Place
 from sexpgpu.lang.poison import Poison
 
 MOST: Final = 200
 """How many faults are passed over: code whose end test has failed would otherwise go on for ever."""
+
+
+class Guard(Node):
+    """A part after whose failure a trace goes on: what it should give, and `vars` that it assigns, are spoilt then."""
+
+    __slots__ = ("part", "single", "vars")
+
+    def __init__(self, place: Place, part: Node, vars: list[LocalVar]) -> None:
+        self.place = place
+        self.part = part
+        self.vars = vars
+        self.single = part.single
 
 
 class Recovery:

@@ -74,16 +74,29 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         return self.path / CHECKPOINTS
 
+    @property
+    def samples(self) -> Path:
+        return self.path / "samples"
+
     def write_manifest(
-        self, experiment: Experiment, device: str, fitted: Mapping[str, Any], sources: Mapping[str, str]
+        self,
+        experiment: Experiment,
+        device: str,
+        fitted: Mapping[str, Any],
+        sources: Mapping[str, str],
+        file: Path | None = None,
     ) -> None:
-        """`manifest.json`, and `sources` (texts by their names in the manifest) under `source/`."""
+        """`manifest.json`, and `sources` (texts by their names in the manifest) under `source/`.
+
+        `file`, the entry as it was given, tells later verbs where the data lie that it names.
+        """
         facts = {
             "run": self.run_id,
             "manifest": manifest_json(experiment.manifest),
             "device": device,
             "versions": versions(experiment.manifest),
             "fitted": fitted,
+            "file": None if file is None else str(file.resolve()),
         }
         text = json.dumps(facts, indent=1, ensure_ascii=False)
         replace_file(self.path / _MANIFEST, text.encode())

@@ -6,13 +6,16 @@ from collections.abc import Callable
 
 from attrs import frozen
 
+from sexpgpu.data.codec import codec_of
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Listed, Random
 from sexpgpu.experiment import Evaluation, Experiment
-from sexpgpu.runtime.calls import Calls, Contexts, Tensors
+from sexpgpu.runtime.calls import Call, Calls, Contexts, Tensors
 from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.metrics import Collected
 from sexpgpu.runtime.plan import Plan, Turns
+from sexpgpu.runtime.samples import Sample, make_sample
+from sexpgpu.runtime.views import Views
 
 
 @frozen
@@ -22,6 +25,7 @@ class Report:
     batches: int
     records: int
     metrics: dict[str, float]
+    samples: tuple[Sample, ...] = ()  # of the first batch
 
 
 @frozen
@@ -35,6 +39,7 @@ class Pass:
     plan: Plan
     turns: Turns
     contexts: Contexts
+    views: Views
 
     def run(self, step: int, index: int, tensors: Tensors, stopped: Callable[[], bool]) -> Report | None:
         """Evaluation number `index` of this pass, after `step` steps; None if it was stopped on the way."""
@@ -44,10 +49,12 @@ class Pass:
             "epoch": self.plan.epochs_before(step),
             "progress": step / self.plan.steps,
         }
-        params = self._weights(tensors, context)
+        seen = self.evaluation.weights == "view"
+        params = self.views.parameters(step, tensors) if seen else tensors.params
         buffers = self._buffers(tensors)
         collected = Collected(self.evaluation.name)
         records = 0
+        samples: tuple[Sample, ...] = ()
         batches = self.batches(index)
         for place, q in enumerate(batches):
             if stopped():
@@ -59,7 +66,18 @@ class Pass:
             results = call({"param": params, "buffer": buffers, "field": fields, "ctx": scalars})
             collected.add(call, results, len(numbers))
             records += len(numbers)
-        return Report(len(batches), records, collected.metrics(self.calls))
+            if place == 0:
+                samples = self._samples(call, results)
+        return Report(len(batches), records, collected.metrics(self.calls), samples)
+
+    def _samples(self, call: Call, results: list[Array]) -> tuple[Sample, ...]:
+        outputs = zip(call.executable.spec.outputs, results, strict=True)
+        shown = [(o, value) for o, value in outputs if o.role == "sample"]
+        if not shown:
+            return ()
+        texts = [codec for f in self.evaluation.loader.fields if (codec := codec_of(f.source)) is not None]
+        codec = texts[0] if texts and all(c == texts[0] for c in texts) else None
+        return tuple(make_sample(o.name, o.form or "array", value, codec) for o, value in shown)
 
     def batches(self, index: int) -> range:
         """The batches of evaluation `index`: in order from the first, or, where batches never end, its
@@ -72,27 +90,6 @@ class Pass:
             first = 0 if self.evaluation.fixed or wanted is None else index * wanted
             return range(first, first + (whole if wanted is None else wanted))
         return range(min(order.epoch_batches, wanted or order.epoch_batches))
-
-    def _weights(self, tensors: Tensors, context: dict[str, float]) -> dict[str, Array]:
-        """The parameters as evaluation sees them: through an optimizer's view, where it has one."""
-        views = self.experiment.views
-        if self.evaluation.weights == "train" or not views:
-            return tensors.params
-        seen = dict(tensors.params)
-        scalars = self.contexts.make(**context, microbatch=0, trip=0, stage=0)
-        for path, graph in views.items():
-            call = self.calls.get(graph)
-            inputs = []
-            for role, name in call.wanted:
-                match role:
-                    case "param":
-                        inputs.append(tensors.params[path])
-                    case "state":
-                        inputs.append(tensors.states[f"{path}/{name.rpartition('/')[2]}"])
-                    case _:
-                        inputs.append(scalars[name])
-            (seen[path],) = call.executable(inputs)
-        return seen
 
     def _buffers(self, tensors: Tensors) -> dict[str, Array]:
         """Of a buffer kept per microbatch an evaluation sees the first microbatch's."""

@@ -15,15 +15,19 @@ from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.evaluate import Pass
 from sexpgpu.runtime.events import EventStream
+from sexpgpu.runtime.generate import Generation
 from sexpgpu.runtime.keep import Keeper
 from sexpgpu.runtime.plan import Plan
 from sexpgpu.runtime.progress import Pace, Progress
+from sexpgpu.runtime.samples import Sample, tell
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.status import Status
 from sexpgpu.runtime.step import Refusal, StepResult, TrainStep
+from sexpgpu.runtime.views import Views
 
 _RECORDS_TOLD = 64  # in the event
 _RECORDS_SHOWN = 8  # on the screen
+_TEXTS_SHOWN, _TEXT_SHOWN = 2, 200
 
 
 @frozen
@@ -43,6 +47,9 @@ class Loop:
     plan: Plan
     trainer: TrainStep
     passes: list[Pass]
+    views: Views
+    generation: Generation
+    samples: Path
     tensors: Tensors
     done: int
     skipped: int
@@ -64,6 +71,7 @@ class Loop:
         self._checkpoint()
         while self.done < self.plan.stop and not self.signals.stopped():
             self._train()
+            self._generate("step")
             self._evaluate()
             self._checkpoint()
         self.progress.finish()
@@ -75,6 +83,7 @@ class Loop:
     def _train(self) -> None:
         started = time.perf_counter()
         step = self.done
+        self.views.forget()
         result = self.trainer.run(step, self.tensors)
         seconds = time.perf_counter() - started
         self._pace.add(seconds)
@@ -161,8 +170,23 @@ class Loop:
         turns = ((each, each.turns.index_at(self.done, self.plan.stop)) for each in self.passes)
         return [(p, index) for p, index in turns if index is not None and p.evaluation.name not in self.evaluated]
 
+    def _generate(self, at: str) -> None:
+        """What generators make of the tensors as they are."""
+        for generator in self.generation.due(at, self.done):
+            self.status.update("evaluating", {"step": self.done})
+            samples = self.generation.run(generator, self.done, self.tensors, self.signals.stopped, lambda trip: None)
+            if samples is not None:
+                self._show(samples, generator.name)
+
+    def _show(self, samples: Sequence[Sample], source: str) -> None:
+        tell(samples, self.samples / f"step-{self.done:08}", self.samples.parent, self.events, self.done, source)
+        for sample in samples:
+            for text in sample.texts[:_TEXTS_SHOWN]:
+                self.progress.say(f"step {self.done}  {sample.name}: {text[:_TEXT_SHOWN]!r}")
+
     def _evaluate(self) -> None:
-        for each, index in self._pending():
+        pending = self._pending()
+        for each, index in pending:
             name = each.evaluation.name
             self.status.update("evaluating", {"step": self.done})
             started = time.perf_counter()
@@ -183,6 +207,9 @@ class Loop:
             )
             shown = "  ".join(f"{key} {value:.4f}" for key, value in report.metrics.items())
             self.progress.say(f"step {self.done}  {shown}")
+            self._show(report.samples, name)
+        if pending and not self.signals.stopped():
+            self._generate("eval")
 
     def _checkpoint(self) -> None:
         asked = self.signals.take_checkpoint_request()

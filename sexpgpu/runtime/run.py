@@ -18,6 +18,7 @@ from sexpgpu.runtime.directory import RunDirectory, choose_directory, holds_a_ru
 from sexpgpu.runtime.engine import Engine
 from sexpgpu.runtime.evaluate import Pass
 from sexpgpu.runtime.events import EventStream
+from sexpgpu.runtime.generate import Generation
 from sexpgpu.runtime.keep import Keeper
 from sexpgpu.runtime.loading import Loaders
 from sexpgpu.runtime.loop import Loop, Outcome
@@ -29,6 +30,7 @@ from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.start import Start, find_start
 from sexpgpu.runtime.status import Status
 from sexpgpu.runtime.step import TrainStep
+from sexpgpu.runtime.views import Views
 
 _RETRY = frozenset({"E-CKPT-005", "E-IO-001", "E-IO-004"})  # faults that a retry may mend
 
@@ -44,7 +46,8 @@ class RunOptions:
     `out` is the run's directory; without it one is chosen under `runs`. `steps` ends the run sooner than the
     file does. `resume` is `latest` or a checkpoint's directory; with nothing to resume `latest` starts at
     step 0. `init` gives the first weights and matters only at step 0. `sources` are the texts that the
-    experiment was compiled from, by their names in the manifest. `report` is called with each warning at once.
+    experiment was compiled from, by their names in the manifest, and `file` its entry. `report` is called with each
+    warning at once.
     """
 
     out: Path | None = None
@@ -55,6 +58,7 @@ class RunOptions:
     init: Path | None = None
     quiet: bool = False
     sources: Mapping[str, str] = field(factory=dict)
+    file: Path | None = None
     report: Callable[[Diagnostic], None] = _ignore
     stream: TextIO = field(factory=lambda: sys.stderr)
 
@@ -143,7 +147,7 @@ def _run_in(
             stop=plan.stop,
             report=reports.add,
         )
-        directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources)
+        directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources, options.file)
         events = EventStream(directory.events, start.position.events, reports.add)
         events.append(start.position.waiting)
         _open_stream(events, directory, engine, plan, start)
@@ -151,8 +155,9 @@ def _run_in(
         keeper = Keeper(directory.checkpoints, experiment.run, facts, events, reports.add)
         if start.own:
             keeper.resumed_from = keeper.last = start.position.step
+        views = Views(experiment, calls, plan, contexts)
         passes = [
-            Pass(e, experiment, calls, loaders.open(e.loader), plan, turns(e, plan), contexts)
+            Pass(e, experiment, calls, loaders.open(e.loader), plan, turns(e, plan), contexts, views)
             for e in experiment.evaluations
         ]
         loop = Loop(
@@ -160,6 +165,9 @@ def _run_in(
             plan=plan,
             trainer=TrainStep(experiment, calls, trained, plan, contexts),
             passes=passes,
+            views=views,
+            generation=Generation(experiment, calls, contexts, plan, views, trained),
+            samples=directory.samples,
             tensors=start.tensors,
             done=start.position.step,
             skipped=start.position.skipped,

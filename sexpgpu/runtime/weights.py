@@ -10,7 +10,7 @@ import numpy as np
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.diag import Note, error
 from sexpgpu.dialects.bf16 import round_bf16
-from sexpgpu.experiment import Experiment, Parameter
+from sexpgpu.experiment import Experiment, Parameter, State
 from sexpgpu.runtime.calls import Calls, Contexts, Tensors, zeros
 from sexpgpu.runtime.engine import Array
 from sexpgpu.tensortype import DType, TensorType
@@ -35,10 +35,15 @@ def initial_tensors(calls: Calls, contexts: Contexts, given: Mapping[str, Array]
         value = initial(buffer.path, buffer.init)
         copies = experiment.run.microbatches
         buffers[buffer.path] = np.stack([value] * copies) if buffer.per_microbatch else value
-    states = {
-        state.name: params[state.param].copy() if state.from_param else zeros(state.type) for state in experiment.states
-    }
+    states = {state.name: _first(state, calls, params, scalars) for state in experiment.states}
     return Tensors(params, buffers, states)
+
+
+def _first(state: State, calls: Calls, params: Mapping[str, Array], scalars: dict[str, Array]) -> Array:
+    if state.init is None:
+        return zeros(state.type)
+    (value,) = calls.get(state.init)({"param": {"param": params[state.param]}, "ctx": scalars})
+    return value
 
 
 def read_weights(path: Path, experiment: Experiment) -> dict[str, Array]:

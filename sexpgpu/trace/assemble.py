@@ -15,7 +15,7 @@ from sexpgpu.diag import Diagnostic, Diagnostics, Span, error
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.experiment import Buffer as BufferRecord
-from sexpgpu.experiment import Evaluation, Group, Loader, LoaderField, RunConfig, State, Update
+from sexpgpu.experiment import Evaluation, Generator, Group, Loader, LoaderField, RunConfig, State, Update
 from sexpgpu.experiment import Parameter as ParameterRecord
 from sexpgpu.lang.poison import Poison
 from sexpgpu.lang.recovery import poison_of
@@ -23,18 +23,18 @@ from sexpgpu.lang.session import Session
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.contract import Contract, look_up
 from sexpgpu.trace.declarations import Declarations, EvaluationValue, LoaderValue
+from sexpgpu.trace.generators import trace_generator
 from sexpgpu.trace.graph import GraphTrace, Tracer
 from sexpgpu.trace.graphs import (
     parameters_reaching_loss,
     trace_evaluation,
     trace_init,
     trace_train,
-    trace_update,
-    trace_view,
 )
 from sexpgpu.trace.models import Buffer, Parameter, buffers_of, is_whole, name_tree, parameters_of, settle
-from sexpgpu.trace.optimizers import AssignedGroup, assign_groups
+from sexpgpu.trace.optimizers import AssignedGroup, Slot, assign_groups
 from sexpgpu.trace.standins import made_by, stand_in_evaluations, stand_in_parameter, trace_model, unsaid
+from sexpgpu.trace.updates import trace_state, trace_update, trace_view
 
 
 @define
@@ -51,6 +51,7 @@ class Traced:
     groups: tuple[Group, ...] = ()
     train_loader: Loader | None = None
     evaluations: tuple[Evaluation, ...] = ()
+    generators: tuple[Generator, ...] = ()
     views: dict[str, str] = field(factory=dict)
 
 
@@ -96,6 +97,12 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
         with _reporting(session, buffer.span):
             trace_init(tracer, buffer)
     evaluations = _trace_evaluations(session, declared, traced)
+    generators = []
+    for generator in declared.generators:
+        if isinstance(contract.train_loader, Poison):
+            break
+        with _reporting(session, generator.span):
+            generators.append(trace_generator(tracer, contract.train_loader, generator, declared.flags))
     groups: list[AssignedGroup] = []
     with _reporting(session, session.span_of("optimizer")):
         groups = _trace_optimizer(session, traced, trained, report if whole else unsaid)
@@ -106,6 +113,7 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
     traced.parameters = tuple(_parameter_record(p, group_of) for p in parameters)
     traced.buffers = tuple(_buffer_record(b) for b in buffers)
     traced.evaluations = tuple(_evaluation_record(e, declared) for e in evaluations)
+    traced.generators = tuple(generators)
     traced.train_loader = loader_record(contract.train_loader, declared)
     return traced
 
@@ -211,26 +219,30 @@ def _knob_sizes(session: Session) -> dict[int, str]:
 
 
 def _trace_group(traced: Traced, group: AssignedGroup) -> None:
-    """One update graph for each type among the group's members."""
+    """One update graph for each type among the group's members, one for each state that does not start at zero."""
     by_type: dict[TensorType, list[Parameter]] = {}
     for parameter in group.members:
         by_type.setdefault(parameter.type, []).append(parameter)
     updates, states = [], []
+    names: dict[str, None] = {}
     constants: dict[float, None] = {}
-    for members in by_type.values():
+    for kind, members in by_type.items():
         graph = trace_update(traced.tracer, group, members[0])
         constants |= dict.fromkeys(_constants(graph))
         updates.append(Update(graph.name, group.name, tuple(p.path or "" for p in members)))
-        for parameter in members:
-            for state in group.optimizer.states:
-                record = State(
-                    f"{parameter.path}/{state.name}",
-                    parameter.path or "",
-                    state.type(parameter),
-                    state.from_param,
-                )
-                states.append(record)
-        if group.optimizer.view is not None:
+        found = group.optimizer.states_of(Slot("param", "param", kind))
+        names |= dict.fromkeys(found)
+        first = {
+            name: trace_state(traced.tracer, group, members[0], name, state).name
+            for name, state in found.items()
+            if state.init is not None
+        }
+        states += [
+            State(f"{p.path}/{name}", p.path or "", state.type, first.get(name))
+            for p in members
+            for name, state in found.items()
+        ]
+        if group.optimizer.viewing() is not None:
             view = trace_view(traced.tracer, group, members[0])
             traced.views |= {p.path or "": view.name for p in members}
     traced.updates += tuple(updates)
@@ -239,9 +251,9 @@ def _trace_group(traced: Traced, group: AssignedGroup) -> None:
         Group(
             group.name,
             group.selector,
-            group.optimizer.name,
+            group.optimizer.described(),
             tuple(p.path or "" for p in group.members),
-            tuple(s.name for s in group.optimizer.states),
+            tuple(names),
             tuple(constants),
         ),
     )

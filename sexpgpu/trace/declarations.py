@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from sexpgpu.data.source import Source
 from sexpgpu.diag import Culprit, Note, Span, error
@@ -78,6 +78,33 @@ class EvaluationValue:
 
 
 @define(eq=False)
+class GeneratorValue:
+    """A `defgenerator`, as declared."""
+
+    name: str
+    trips: int
+    init: Callable[..., Any]
+    trip: Callable[..., Any]
+    emit: Callable[..., Any]
+    at: Any
+    every: int
+    weights: Any
+    text: Source | None
+    span: Span | None
+
+
+@frozen
+class Flags:
+    """What the command line tells generators; `seed` None is the run's. The prompt is counted in ids of its text."""
+
+    prompt: str | None = None
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+
+
+@define(eq=False)
 class RunValue(Foreign):
     """The declared run as a Lisp value."""
 
@@ -93,6 +120,8 @@ class Declarations:
 
     entry: Path
     evaluations: list[EvaluationValue] = field(factory=list)
+    generators: list[GeneratorValue] = field(factory=list)
+    flags: Flags = field(factory=Flags)
     run: RunConfig | None = None
     paths: set[str] = field(factory=set)  # of data, as files write them
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.opdef import Move
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.signature import write_signature
-from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig
+from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig, SampleForm
 from sexpgpu.lang.active import active
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.session import current_span
@@ -30,6 +30,9 @@ from sexpgpu.tensortype import DType, TensorType
 
 if TYPE_CHECKING:
     from sexpgpu.trace.tensor import Tensor
+
+_COUNTERS = {"train": ("microbatch", "step", ""), "eval": ("microbatch", "", ""), "generate": ("", "", "trip")}
+"""What the loop counts into the counters (microbatch, step, trip) of a stream's random numbers."""
 
 _active: ContextVar[GraphTrace | None] = ContextVar("active graph", default=None)
 
@@ -52,6 +55,16 @@ def current_graph(what: str) -> GraphTrace:
     return graph
 
 
+@contextmanager
+def _noting(operands: Sequence[Tensor]) -> Iterator[None]:
+    """Faults raised within say where the operands come from."""
+    try:
+        yield
+    except SxError as fault:
+        notes = tuple(note for t in operands for note in t.provenance())
+        raise SxError(fault.diagnostic.noting(*notes)) from None
+
+
 class Tracer:
     """The module that graphs are traced into, and the facts of the run that all of them share.
 
@@ -62,11 +75,19 @@ class Tracer:
         self.context = context
         self.sizes = sizes
         self.module = ir.Module.create(loc=context.location(None))
+        policy = ir.StringAttr.get(run.precision, context=context.mlir)
+        self.module.operation.attributes["sx.precision"] = policy
         self.float_type: DType = "f64" if run.precision == "f64" else "f32"
         self.seed = run.seed
         self.steps = run.steps
         self.microbatches = run.microbatches
         self._symbols: Counter[str] = Counter()
+        self._checkpoints = 0
+
+    def next_checkpoint(self) -> int:
+        """A number for the next region that the backward pass computes again."""
+        self._checkpoints += 1
+        return self._checkpoints
 
     def symbol(self, name: str) -> str:
         """A function symbol for a graph's name that no other function of the module has."""
@@ -109,6 +130,9 @@ class GraphTrace:
         self.counters: dict[str, int] = {}
         self._known = 0
         self.proposals: dict[str, Tensor] = {}
+        self.scope = ""  # of the names of random draws, where several graphs share a stream
+        self.frozen = False
+        self.within: list[str] = []  # the forms around, inside of which nothing may be reported or kept
         self._tensors: dict[tuple[str, str], Tensor] = {}
         self._counter: Tensor | None = None
         self._sites: Counter[str] = Counter()
@@ -177,14 +201,15 @@ class GraphTrace:
         key = (role, name)
         if key not in self._tensors:
             self.inputs.append(Input(role, name, type, frozen))
-            value = self.block.add_argument(self.context.type(type), self._location(span))
+            value = self.block.add_argument(self.context.type(type), self.location(span))
             self._tensors[key] = Tensor(self, Val(self.builder, value, type), span, source or f"{role} {name}")
         return self._tensors[key]
 
     def context_value(self, name: str) -> Tensor:
         """A scalar that the loop feeds: one of `experiment.CONTEXT`."""
         dtype: Any = CONTEXT[name]
-        return self.input("ctx", name, TensorType((), self.float_type if dtype == "float" else dtype))
+        # What the loop feeds is of the run's float type, whatever a graph computes in.
+        return self.input("ctx", name, TensorType((), self.tracer.float_type if dtype == "float" else dtype))
 
     def emit(self, op: str, *operands: Tensor, **attrs: Any) -> Tensor:
         """Append one single-result operation at the calling form's location.
@@ -194,21 +219,28 @@ class GraphTrace:
         from sexpgpu.trace.tensor import Tensor
 
         span = current_span()
-        self.builder.location = self._location(span)
-        try:
+        self.builder.location = self.location(span)
+        with _noting(operands):
             value = self.builder(op, *(t.val for t in operands), **attrs)
-        except SxError as fault:
-            notes = tuple(note for t in operands for note in t.provenance())
-            raise SxError(fault.diagnostic.noting(*notes)) from None
         # A moved tensor is known by what it was, one or two moves deep.
         moved = len(operands) == 1 and isinstance(OPS[op].kind, Move) and operands[0].source.count(" of ") < 3
         return Tensor(self, value, span, f"{op} of {operands[0].source}" if moved else f"the result of {op}")
+
+    def emit_several(self, op: str, *operands: Tensor, **attrs: Any) -> tuple[Tensor, ...]:
+        """`emit` for an operation of several results."""
+        from sexpgpu.trace.tensor import Tensor
+
+        span = current_span()
+        self.builder.location = self.location(span)
+        with _noting(operands):
+            made = self.builder.several(op, *(t.val for t in operands), **attrs)
+        return tuple(Tensor(self, value, span, f"the result of {op}") for value in made)
 
     def constant(self, value: Any, type: TensorType) -> Tensor:
         from sexpgpu.trace.tensor import Tensor
 
         span = current_span()
-        self.builder.location = self._location(span)
+        self.builder.location = self.location(span)
         return Tensor(self, self.builder.constant(value, type), span, "a constant")
 
     def output(
@@ -219,9 +251,37 @@ class GraphTrace:
         *,
         reduce: Reduction = "mean",
         then: str | None = None,
+        form: SampleForm | None = None,
     ) -> None:
         """Return `tensor` from the graph under (role, name)."""
-        self.outputs.append((Output(role, name, tensor.type, reduce, then, current_span()), tensor.val))
+        self.outputs.append((Output(role, name, tensor.type, reduce, then, current_span(), form), tensor.val))
+
+    @contextmanager
+    def freezing(self) -> Iterator[None]:
+        """Parameters read within are constants to whoever differentiates."""
+        before, self.frozen = self.frozen, True
+        try:
+            yield
+        finally:
+            self.frozen = before
+
+    @contextmanager
+    def enclosed(self, form: str) -> Iterator[None]:
+        """Within, `must_be_open` refuses: what is traced belongs to `form`, not to the graph's results."""
+        self.within.append(form)
+        try:
+            yield
+        finally:
+            self.within.pop()
+
+    def must_be_open(self, what: str) -> None:
+        """E-FLOW-004 inside the function that `scan` or `grad` calls."""
+        if self.within:
+            raise error(
+                "E-FLOW-004",
+                f"`{what}` inside `{self.within[-1]}`",
+                help=f"return the value from the function, and use `{what}` outside of `{self.within[-1]}`",
+            )
 
     def random_counter(self) -> Tensor:
         """i32[3]: the counters (microbatch, step, trip) that random numbers of this graph are a function of.
@@ -230,9 +290,9 @@ class GraphTrace:
         the microbatch, which is the place of the batch within the pass.
         """
         if self._counter is None:
-            names = {"train": ("microbatch", "step"), "eval": ("microbatch",)}.get(self.stream, ())
+            names = _COUNTERS.get(self.stream, ())
             zero = self.constant(0, TensorType((1,), "i32"))
-            parts = [self.emit("reshape", self.context_value(n), shape=(1,)) for n in names]
+            parts = [self.emit("reshape", self.context_value(n), shape=(1,)) if n else zero for n in names]
             parts += [zero] * (3 - len(parts))
             joined = self.emit("concat", self.emit("concat", parts[0], parts[1], axis=0), parts[2], axis=0)
             self._counter = joined
@@ -267,11 +327,20 @@ class GraphTrace:
             graph.finish()
         return graph.name
 
+    def reach(self, tensor: Tensor) -> Tensor:
+        """A tensor of another graph as one of this; E-FLOW-002, since a graph reads only its own."""
+        raise error(
+            "E-FLOW-002",
+            f"this tensor belongs to graph `{tensor.graph.name}`, but `{self.name}` is being traced",
+            help="pass it as an argument, or compute it again inside this function",
+            notes=tensor.provenance(),
+        )
+
     def site(self) -> str:
         """A name for the next random draw: the model path and its ordinal under it."""
         path = self.path[-1] if self.path else ""
         self._sites[path] += 1
-        return f"{path}#{self._sites[path]}"
+        return f"{self.scope}{path}#{self._sites[path]}"
 
     def finish(self) -> None:
         """Close the function: its terminator, its type and its signature."""
@@ -290,6 +359,7 @@ class GraphTrace:
             self.func.attributes["sx.counters"] = ir.StringAttr.get(text, context=self.context.mlir)
         write_signature(self.func, self.inputs, [o for o, _ in self.outputs])
 
-    def _location(self, span: Span | None) -> Any:
+    def location(self, span: Span | None) -> Any:
+        """The MLIR location of a form, under the path of the model instance that is running."""
         path = self.path[-1] if self.path else ""
         return self.context.location(span, path)

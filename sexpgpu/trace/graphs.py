@@ -13,16 +13,14 @@ from sexpgpu.lang.forms import NIL, Cons, all_values, keyword, lisp_list, one
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.poison import Poison, poison_among
 from sexpgpu.lang.recovery import poison_of
-from sexpgpu.trace.builtins.learn import current_update
 from sexpgpu.trace.builtins.observe import Batch
 from sexpgpu.trace.contract import Contract
 from sexpgpu.trace.declarations import EvaluationValue, LoaderValue
 from sexpgpu.trace.graph import GraphTrace, Tracer
 from sexpgpu.trace.models import Buffer, Model, Parameter
-from sexpgpu.trace.optimizers import AssignedGroup, UpdateTrace, context_plist
-from sexpgpu.trace.tensor import Tensor, TensorLike, as_tensor, broadcast_to
+from sexpgpu.trace.optimizers import context_plist
+from sexpgpu.trace.tensor import TensorLike, as_tensor
 
-UPDATE_CONTEXT = ("step", "steps", "progress", "epoch", "stage", "grad-norm", "loss")
 LOOP_CONTEXT = ("step", "steps", "progress", "epoch", "stage")
 
 
@@ -171,7 +169,7 @@ def _with_context(graph: GraphTrace, function: Callable[..., Any], batch: Batch)
     """`(prepare batch)` or `(prepare batch ctx)`, as its lambda list says."""
     info = info_of_function(function)
     if info is not None and info.parameters.positional >= 2:
-        return function(batch, context_plist(graph.float_type, LOOP_CONTEXT))
+        return function(batch, context_plist(graph, LOOP_CONTEXT))
     return function(batch)
 
 
@@ -193,7 +191,7 @@ def _call(
         if failed is not None and info is not None and info.parameters.rest is None:
             del arguments[info.parameters.positional :]
         if info is not None and "ctx" in (info.parameters.keys or ()):
-            arguments += [keyword("ctx"), context_plist(graph.float_type, LOOP_CONTEXT)]
+            arguments += [keyword("ctx"), context_plist(graph, LOOP_CONTEXT)]
         return function(*arguments)
     except Exception as raw:
         return poison_of(contract.explain(raw), contract.spans[name])
@@ -219,57 +217,3 @@ def trace_init(tracer: Tracer, target: Parameter | Buffer) -> GraphTrace:
         graph.output("value", target.path or "", value)
         graph.finish()
     return graph
-
-
-def trace_update(tracer: Tracer, group: AssignedGroup, param: Parameter) -> GraphTrace:
-    """The update of every member of `group` that has the type of `param`.
-
-    Inputs: `param`, `grad`, states by their own names, scalars of the loop; outputs: `param`, each state, and `lr`.
-    """
-    graph = GraphTrace(tracer, f"update {group.name} {param.type}")
-    update = UpdateTrace(graph, group.optimizer, param)
-    token = current_update.set(update)
-    try:
-        with graph.tracing():
-            context = context_plist(graph.float_type, UPDATE_CONTEXT)
-            next_value = one(group.optimizer.update(update.param, update.grad, context))
-            graph.output("param", "param", _fitting(next_value, param, "optimizer-update"))
-            for name, slot in update.states.items():
-                graph.output("state", name, update.set.get(name) or slot.resolve(graph))
-            graph.finish()
-    finally:
-        current_update.reset(token)
-    return graph
-
-
-def trace_view(tracer: Tracer, group: AssignedGroup, param: Parameter) -> GraphTrace:
-    """What evaluation sees of a parameter, where the group's optimizer has a view."""
-    graph = GraphTrace(tracer, f"view {group.name} {param.type}")
-    update = UpdateTrace(graph, group.optimizer, param)
-    token = current_update.set(update)
-    try:
-        with graph.tracing():
-            assert group.optimizer.view is not None
-            context = context_plist(graph.float_type, LOOP_CONTEXT)
-            seen = one(group.optimizer.view(update.param, context))
-            graph.outputs = [o for o in graph.outputs if o[0].role != "value"]
-            graph.output("param", "param", _fitting(seen, param, "optimizer-view"))
-            graph.finish()
-    finally:
-        current_update.reset(token)
-    return graph
-
-
-def _fitting(value: Any, param: Parameter, what: str) -> Tensor:
-    tensor = as_tensor(value, what, like=param.type)
-    if not isinstance(value, TensorLike) and param.shape:
-        tensor = broadcast_to(tensor, param.shape)
-    if tensor.type != param.type:
-        raise error(
-            "E-OPT-007",
-            f"`{what}` gives a value that does not fit the parameter",
-            expected=str(param.type),
-            actual=str(tensor.type),
-            notes=tensor.provenance(),
-        )
-    return tensor

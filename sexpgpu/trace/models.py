@@ -40,7 +40,7 @@ class Parameter(Reference):
         return TensorType(self.shape, self.dtype or "f32")
 
     def resolve(self, graph: GraphTrace) -> Tensor:
-        return graph.input(
+        tensor = graph.input(
             "param",
             _named(self, self.path),
             self.type,
@@ -48,6 +48,7 @@ class Parameter(Reference):
             span=self.span,
             source=f"parameter {self.path}, declared {self.shape_source}{self.owner}",
         )
+        return graph.emit("stop_gradient", tensor) if graph.frozen else tensor
 
     def lisp_print(self) -> str:
         return f"#<parameter {self.path or self.name} {self.type}>"
@@ -118,6 +119,20 @@ class Model(Foreign):
 
     def lisp_print(self) -> str:
         return f"#<model {self.kind}{f' as {self.path}' if self.path else ''}>"
+
+
+@define(eq=False)
+class Frozen(Foreign):
+    """A model whose parameters are constants to whoever differentiates a call of it; its inputs are not."""
+
+    model: Model
+
+    def lisp_call(self, *args: Any) -> Any:
+        with current_graph(self.model.kind).freezing():
+            return self.model.lisp_call(*args)
+
+    def lisp_print(self) -> str:
+        return f"#<frozen {self.model.lisp_print()[2:]}"
 
 
 def _named(what: Parameter | Buffer | Model, path: str | None) -> str:

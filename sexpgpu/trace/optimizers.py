@@ -1,17 +1,20 @@
-"""Optimizers: what a `defoptimizer` call gives, the groups that share one, and the tracing of an update."""
+"""Optimizers: what a `defoptimizer` call gives, optimizers within optimizers, and the groups that share one."""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from attrs import define, field, frozen
 
 from sexpgpu.diag import Diagnostic, Span, SxError, error
+from sexpgpu.lang.builtin import Parameters
 from sexpgpu.lang.foreign import Foreign, truth
-from sexpgpu.lang.forms import NIL, Cons, keyword, lisp_list, one
+from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, lisp_list, one
 from sexpgpu.tensortype import TensorType
+from sexpgpu.trace.arguments import dtype, shape
 from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.models import Parameter
 from sexpgpu.trace.tensor import Reference, Tensor
@@ -48,60 +51,117 @@ class ContextScalar(Reference):
         return TensorType((), self.float_type if dtype == "float" else dtype)
 
     def resolve(self, graph: GraphTrace) -> Tensor:
-        return graph.context_value(self.name)
+        scalar = graph.context_value(self.name)
+        return graph.cast_float(scalar) if scalar.type.is_float else scalar
 
 
-def context_plist(float_type: Any, names: tuple[str, ...]) -> Any:
-    """The `ctx` plist of an optimizer or a loop function, `(:step s :steps n ...)`."""
-    items: list[Any] = []
+def context_plist(graph: GraphTrace, names: tuple[str, ...]) -> Any:
+    """The `ctx` plist of an optimizer or a loop function, `(:seed k :step s :steps n ...)`; the seed is an integer."""
+    items: list[Any] = [keyword("seed"), graph.tracer.seed]
     for name in names:
-        items += [keyword(name), ContextScalar(name, float_type)]
+        items += [keyword(name), ContextScalar(name, graph.float_type)]
     return lisp_list(items)
+
+
+@frozen
+class StateType:
+    """A state of one type of parameter: its tensor's type, and what gives its first value (None: zeros)."""
+
+    type: TensorType
+    init: Callable[..., Any] | None = None
 
 
 @frozen(eq=False)
 class StateDeclaration:
-    """A `defstate`: its type by parameter, and whether it starts at the parameter."""
+    """A `defstate`. Its options are functions of the parameter, of which they may know the type."""
 
     name: str
     options: dict[str, Callable[..., Any]]
+    span: Span | None = None
 
-    def type(self, param: Parameter) -> TensorType:
-        """The state's type for `param`: that of `:like`, else `:shape` in the parameter's dtype."""
-        from sexpgpu.trace.arguments import shape
-
-        if "like" in self.options:
-            like = self.options["like"](param)
-            return TensorType(like.type.shape, param.type.dtype)
-        if "shape" in self.options:
-            return TensorType(shape("defstate", self.options["shape"](param)), param.type.dtype)
-        raise error("E-OPT-003", f"(defstate {self.name}) says neither :like nor :shape", help=":like param")
-
-    @property
-    def from_param(self) -> bool:
-        return "init" in self.options
+    def of(self, param: Slot) -> StateType | None:
+        """The state that `param` has: None where `:when` says so. E-OPT-003: neither `:like` nor `:shape`."""
+        options = self.options
+        if "when" in options and not truth(one(options["when"](param))):
+            return None
+        if "like" in options:
+            sizes = one(options["like"](param)).type.shape
+        elif "shape" in options:
+            sizes = shape("defstate", one(options["shape"](param)))
+        else:
+            raise error(
+                "E-OPT-003", f"(defstate {self.name}) says neither :like nor :shape", self.span, help=":like param"
+            )
+        kind = dtype("defstate", one(options["dtype"](param)), param.type.dtype) if "dtype" in options else None
+        return StateType(TensorType(sizes, kind or param.type.dtype), options.get("init"))
 
 
 @define(eq=False)
 class Optimizer(Foreign):
-    """One configured optimizer. `again` makes another with other arguments: how a group overrides."""
+    """One configured optimizer. `again` makes another with other arguments: how a group overrides.
+
+    `takes` says what arguments those are. `inner` are the optimizers among the hyperparameters, by name.
+    """
 
     name: str
     again: Callable[..., Any]
+    takes: Parameters
     arguments: tuple[Any, ...]
     states: tuple[StateDeclaration, ...]
     update: Callable[..., Any]
     view: Callable[..., Any] | None = None
+    inner: dict[str, Optimizer] = field(factory=dict)
     span: Span | None = None
 
     def with_overrides(self, overrides: tuple[Any, ...]) -> Optimizer:
-        """The same optimizer with keyword arguments before its own (the leftmost wins)."""
-        made = self.again(*overrides, *self.arguments)
+        """The same optimizer with keyword arguments before its own (the leftmost wins).
+
+        Those that a wrapper does not know go to the one optimizer inside it.
+        """
+        arguments = self.arguments
+        if len(self.inner) == 1:
+            (inner,) = self.inner.values()
+            pairs = [overrides[i : i + 2] for i in range(0, len(overrides), 2)]
+            known = self.takes.keys or ()
+            own = [pair for pair in pairs if isinstance(pair[0], Symbol) and pair[0].name in known]
+            passed = [pair for pair in pairs if pair not in own]
+            if passed:
+                replaced = inner.with_overrides(tuple(chain.from_iterable(passed)))
+                arguments = tuple(replaced if a is inner else a for a in arguments)
+            overrides = tuple(chain.from_iterable(own))
+        first_key = min(self.takes.positional, len(arguments))
+        made = self.again(*arguments[:first_key], *overrides, *arguments[first_key:])
         assert isinstance(made, Optimizer)
         return made
 
+    def states_of(self, param: Slot, prefix: str = "") -> dict[str, StateType]:
+        """The states of a parameter, those of inner optimizers too: `shadow`, `inner.m`, `inner.v`."""
+        found = {}
+        for declared in self.states:
+            state = declared.of(param)
+            if state is not None:
+                found[prefix + declared.name] = state
+        for name, inner in self.inner.items():
+            found |= inner.states_of(param, f"{prefix}{name}.")
+        return found
+
+    def described(self) -> str:
+        """Its name, and of a wrapper what is inside: `ema of adamw`."""
+        inside = " and ".join(inner.described() for inner in self.inner.values())
+        return f"{self.name} of {inside}" if inside else self.name
+
+    def viewing(self) -> tuple[str, Optimizer] | None:
+        """Whose view evaluation sees, under which prefix: this one's, else that of the one optimizer inside it."""
+        if self.view is not None:
+            return "", self
+        if len(self.inner) != 1:
+            return None
+        ((name, inner),) = self.inner.items()
+        found = inner.viewing()
+        return None if found is None else (f"{name}.{found[0]}", found[1])
+
     def lisp_print(self) -> str:
-        return f"#<optimizer {self.name}>"
+        return f"#<optimizer {self.described()}>"
 
 
 @define(eq=False)
@@ -123,6 +183,16 @@ class OptimizerGroups(Foreign):
     default: Optimizer
     groups: tuple[GroupDeclaration, ...]
 
+    def optimizers(self) -> list[Optimizer]:
+        """Those of the groups in order; an error is shown at the group whose overrides its optimizer does not take."""
+        return [_group_optimizer(self.default, group) for group in self.groups]
+
+    def wrapped(self, wrap: Callable[[Optimizer], Optimizer]) -> OptimizerGroups:
+        """The same groups with `wrap` around the optimizer of each."""
+        pairs = zip(self.groups, self.optimizers(), strict=True)
+        groups = [GroupDeclaration(group.selector, (wrap(found),), group.span) for group, found in pairs]
+        return OptimizerGroups(wrap(self.default), tuple(groups))
+
     def lisp_print(self) -> str:
         return f"#<optimizer groups {self.default.name} and {len(self.groups)}>"
 
@@ -143,10 +213,8 @@ def assign_groups(
     """Each trained parameter in exactly one group; two groups claiming one is E-OPT-002, an empty group W-OPT-001."""
     if isinstance(optimizer, Optimizer):
         optimizer = OptimizerGroups(optimizer, ())
-    named = [
-        AssignedGroup(*_group_name(g.selector, i), _group_optimizer(optimizer.default, g))
-        for i, g in enumerate(optimizer.groups, 1)
-    ]
+    pairs = zip(optimizer.groups, optimizer.optimizers(), strict=True)
+    named = [AssignedGroup(*_group_name(g.selector, i), found) for i, (g, found) in enumerate(pairs, 1)]
     default = AssignedGroup("default", "every other parameter", optimizer.default)
     for parameter in parameters:
         claims = [
@@ -158,7 +226,7 @@ def assign_groups(
             raise error(
                 "E-OPT-002",
                 f"two groups claim parameter `{parameter.path}`",
-                optimizer.groups[1].span,
+                optimizer.groups[named.index(claims[1])].span,
                 expected="at most one group a parameter",
                 actual=" and ".join(g.name for g in claims),
             )
@@ -177,12 +245,14 @@ def assign_groups(
 
 
 def selects(selector: Any, parameter: Parameter) -> bool:
-    """Whether a selector picks `parameter`: a glob string, a predicate, or any of a list of these."""
+    """Whether a selector picks `parameter`: a glob string, a predicate, the parameter itself, or any of a list."""
     from sexpgpu.lang.active import as_function
 
     if isinstance(selector, str):
         names = [parameter.path or "", *parameter.aliases]
         return any(fnmatch.fnmatchcase(n, selector) for n in names)
+    if isinstance(selector, Parameter):
+        return selector is parameter
     if isinstance(selector, Cons | list):
         return any(selects(s, parameter) for s in selector)
     return truth(one(as_function(selector)(parameter)))
@@ -203,15 +273,3 @@ def _group_optimizer(default: Optimizer, group: GroupDeclaration) -> Optimizer:
         return default.with_overrides(group.overrides)
     except SxError as fault:
         raise SxError(fault.diagnostic.at(group.span)) from None
-
-
-class UpdateTrace:
-    """The update of one (type, group) while it is traced: the states it read and the values it set."""
-
-    def __init__(self, graph: GraphTrace, optimizer: Optimizer, param: Parameter) -> None:
-        self.graph = graph
-        self.optimizer = optimizer
-        self.param = Slot("param", "param", param.type)
-        self.grad = Slot("grad", "grad", param.type)
-        self.states = {s.name: Slot("state", s.name, s.type(param)) for s in optimizer.states}
-        self.set: dict[str, Tensor] = {}

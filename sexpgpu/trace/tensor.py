@@ -10,14 +10,18 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from mlir import ir
+
 from sexpgpu.diag import Note, Span, SxError, error
 from sexpgpu.dialects.builder import Val
+from sexpgpu.dialects.opdef import Array
+from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.rules import marked
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.poison import Poison
-from sexpgpu.tensortype import TensorType
+from sexpgpu.tensortype import DType, TensorType
 from sexpgpu.trace.graph import GraphTrace, active_graph, current_graph
 
 GENERIC: dict[str, Callable[..., Any]] = {}
@@ -102,15 +106,16 @@ def as_tensor(value: Any, what: str, *, like: TensorType | None = None) -> Tenso
     """
     if isinstance(value, Tensor):
         graph = active_graph()
-        if value.graph is not graph:
-            here = f"`{graph.name}`" if graph else "no graph"
-            raise error(
-                "E-FLOW-002",
-                f"this tensor belongs to graph `{value.graph.name}`, but {here} is being traced",
-                help="pass it as an argument, or compute it again inside this function",
-                notes=value.provenance(),
-            )
-        return value
+        if value.graph is graph:
+            return value
+        if graph is not None:
+            return graph.reach(value)
+        raise error(
+            "E-FLOW-002",
+            f"this tensor belongs to graph `{value.graph.name}`, but no graph is being traced",
+            help="pass it as an argument, or compute it again inside this function",
+            notes=value.provenance(),
+        )
     if isinstance(value, Reference):
         return value.resolve(current_graph(what))
     if isinstance(value, Poison):
@@ -123,8 +128,15 @@ def as_tensor(value: Any, what: str, *, like: TensorType | None = None) -> Tenso
 
 
 def number(graph: GraphTrace, value: Any, type: TensorType, what: str) -> Tensor:
-    """A Lisp number as a constant of `type`; a fraction meeting an integer tensor is E-DTYPE-008."""
-    if not type.is_float and not (isinstance(value, int) or (float(value).is_integer() and type.dtype == "bool")):
+    """A Lisp number as a constant of `type`.
+
+    E-TYPE-011: no number. E-DTYPE-008: a fraction meets an integer tensor. E-VALUE-012: the dtype does not hold it.
+    """
+    if not isinstance(value, int | float | Fraction):
+        raise error("E-TYPE-011", f"`{what}` needs a number", actual=_describe(value))
+    if type.is_float:
+        return graph.constant(float(value), type)
+    if not (isinstance(value, int) or (float(value).is_integer() and type.dtype == "bool")):
         raise error(
             "E-DTYPE-008",
             f"`{what}`: the float {float(value)!r} meets a tensor of {type.dtype}",
@@ -132,7 +144,37 @@ def number(graph: GraphTrace, value: Any, type: TensorType, what: str) -> Tensor
             actual=f"{float(value)!r} and {type}",
             help="(cast x :float) makes the tensor a float one",
         )
-    return graph.constant(int(value) if not type.is_float else float(value), type)
+    require_held(what, int(value), int(value), type.dtype)
+    return graph.constant(int(value), type)
+
+
+def require_held(what: str, least: int, greatest: int, dtype: DType) -> None:
+    """E-VALUE-012 unless an integer dtype, or bool, holds the numbers from `least` to `greatest`."""
+    low, high = _HELD[dtype]
+    if least < low or greatest > high:
+        raise error(
+            "E-VALUE-012",
+            f"`{what}`: {least if least < low else greatest} is no number of {dtype}",
+            expected=f"{low} to {high}",
+            actual=str(least if least < low else greatest),
+        )
+
+
+_HELD: dict[DType, tuple[int, int]] = {
+    "i32": (-(2**31), 2**31 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+    "u8": (0, 255),
+    "bool": (0, 1),
+}
+
+
+def constant_of(x: Tensor) -> Array | None:
+    """The value of a tensor that is a constant, None for any other."""
+    made = x.val.value.owner
+    if isinstance(made, ir.Block) or op_name(made) != "constant":
+        return None
+    value: Array = attrs_of(made)["value"].array()
+    return value
 
 
 def tensors(what: str, *values: Any) -> list[Tensor]:

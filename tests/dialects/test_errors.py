@@ -13,6 +13,9 @@ from sexpgpu.dialects.opdef import parse_type
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.rules import normalize_axis
 
+CONV = {"stride": (1,), "low": (0,), "high": (0,), "dilation": (1,), "groups": 1}
+POOL = {"kernel": (2,), "stride": (2,), "low": (0,), "high": (0,)}
+
 CASES: list[tuple[str, str, tuple[str, ...], dict[str, Any], str]] = [
     ("E-SHAPE-001", "add", ("f32[2, 3]", "f32[2, 4]"), {}, "y: f32[2, 4]"),
     ("E-SHAPE-001", "where", ("bool[2]", "f32[3]", "f32[3]"), {}, "condition: f32[2]"),
@@ -37,6 +40,23 @@ CASES: list[tuple[str, str, tuple[str, ...], dict[str, Any], str]] = [
     ("E-SHAPE-014", "random_bits", ("i32[2]",), {"key": 1, "shape": (2,)}, "counter: i32[2]"),
     ("E-SHAPE-015", "take_along_axis", ("f32[2, 3]", "i32[3, 1]"), {"axis": 1}, "indices: i32[*3*, 1]"),
     ("E-SHAPE-016", "scatter_add", ("f32[5, 3]", "i32[4]", "f32[2, 3]"), {"axis": 0}, "f32[2, 3]"),
+    ("E-SHAPE-016", "conv_input_grad", ("f32[1, 4, 3]", "f32[4, 2, 2]"), CONV | {"size": (5,)}, "f32[1, 4, 3]"),
+    ("E-SHAPE-016", "conv_weight_grad", ("f32[1, 2, 4]", "f32[1, 4, 4]"), CONV | {"kernel": (2,)}, "f32[1, 4, 4]"),
+    ("E-SHAPE-016", "pool_mean_grad", ("f32[1, 2, 3]",), POOL | {"size": (4,)}, "f32[1, 2, 3]"),
+    ("E-SHAPE-041", "conv", ("f32[1, 2, 4]", "f32[4, 2, 5]"), CONV, "it spans 5"),
+    ("E-SHAPE-041", "conv", ("f32[1, 2, 4]", "f32[4, 2, 3]"), CONV | {"dilation": (2,)}, "it spans 5"),
+    ("E-SHAPE-041", "pool_max", ("f32[1, 2, 4]",), POOL | {"low": (2,)}, "padding [2] before"),
+    ("E-SHAPE-041", "pool_mean", ("f32[1, 2, 0]",), POOL | {"low": (1,), "high": (1,)}, "f32[1, 2, 0]"),
+    ("E-SHAPE-042", "conv", ("f32[2, 4]", "f32[2, 4]"), CONV, "x: f32[2, 4]"),
+    ("E-SHAPE-043", "conv", ("f32[1, 2, 4]", "f32[4, 2]"), CONV, "w: f32[4, 2]"),
+    ("E-SHAPE-044", "conv", ("f32[1, 2, 4]", "f32[4, 3, 2]"), CONV, "groups 1"),
+    ("E-SHAPE-044", "conv", ("f32[1, 4, 4]", "f32[3, 2, 2]"), CONV | {"groups": 2}, "groups 2"),
+    ("E-SHAPE-044", "conv", ("f32[1, 4, 4]", "f32[3, 2, 2]"), CONV | {"groups": 0}, "groups 0"),
+    ("E-SHAPE-004", "conv", ("f32[1, 2, 4]", "f32[4, 2, 2]"), CONV | {"stride": (1, 1)}, "2: [1, 1]"),
+    ("E-VALUE-012", "conv", ("f32[1, 2, 4]", "f32[4, 2, 2]"), CONV | {"low": (-1,)}, "[-1]"),
+    ("E-VALUE-012", "pool_max", ("f32[1, 2, 4]",), POOL | {"stride": (0,)}, "[0]"),
+    ("E-VALUE-012", "top_k", ("f32[3]",), {"k": 4}, "4 of x: f32[3]"),
+    ("E-SHAPE-016", "index_update", ("f32[3]", "i32[2]", "f32[3]"), {"axis": 0}, "updates: f32[3]"),
     ("E-DTYPE-001", "exp", ("i32[3]",), {}, "x: i32[3]"),
     ("E-DTYPE-001", "logical_and", ("f32[3]", "f32[3]"), {}, "x: f32[3]"),
     ("E-DTYPE-001", "gather", ("f32[3]", "f32[2]"), {"axis": 0}, "indices: f32[2]"),
@@ -68,7 +88,7 @@ def test_an_index_outside_is_refused_when_it_is_met(op: str, index: int) -> None
 
 
 def test_every_code_of_the_operations_is_provoked_here() -> None:
-    assert {entry.code for entry in OPERATIONS} == {case[0] for case in CASES} | {"E-VALUE-101"}
+    assert {entry.code for entry in OPERATIONS} | {"E-VALUE-012"} == {case[0] for case in CASES} | {"E-VALUE-101"}
 
 
 def test_a_transposed_operand_is_recognised() -> None:

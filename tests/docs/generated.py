@@ -24,6 +24,7 @@ from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.reader import read_text
 from sexpgpu.lang.standard import PRELUDE
 from tests.docs.blocks import ROOT
+from tests.trace import surface
 
 FORMS: Final = ROOT / "sexpgpu" / "library" / "forms.sx"
 PART: Final = re.compile(r"(?ms)^<!-- generated: (\S+) -->\n(.*?)^<!-- end -->$")
@@ -170,6 +171,37 @@ def prelude(_: str) -> str:
     return "\n".join(parts)
 
 
+def standard_module(name: str) -> str:
+    """What a standard module provides, under its headings, with the documentation strings that stand there."""
+    parts = []
+    for heading, forms in _sections(FORMS.parent / f"{name}.sx"):
+        rows = [row for form in forms if form.car.name != "provide" and (row := _definition(form)) is not None]
+        if rows:
+            parts.append(_table(heading, "call", rows))
+    return "\n".join(parts)
+
+
+def layers(_: str) -> str:
+    """What sexpgpu/nn provides, a table for each of its files."""
+    forms = [form for _, found in _sections(FORMS.parent / "nn.sx") for form in found]
+    provided = {name.name for form in forms if form.car.name == "provide" for name in form.cdr}
+    parts = []
+    for stem, title in LAYER_FILES.items():
+        forms = [form for _, found in _sections(FORMS.parent / "nn" / f"{stem}.sx") for form in found]
+        defined = [form for form in forms if form.car.name in ("defun", "defmodel") and form.cdr.car.name in provided]
+        parts.append(_table(title, "call", [row for form in defined if (row := _definition(form)) is not None]))
+    return "\n".join(parts)
+
+
+LAYER_FILES: Final = {
+    "dense": "Affine maps, tables, norms",
+    "conv": "Convolutions",
+    "attention": "Attention and the blocks around it",
+    "recurrent": "Along time",
+    "mixture": "Mixtures",
+}
+
+
 def errors(_: str) -> str:
     """Every code with its title, its explanation and its example."""
     parts = []
@@ -184,11 +216,45 @@ def errors(_: str) -> str:
     return "\n".join(parts)
 
 
+def operations(_: str) -> str:
+    """Each function of tensors by chapter: what it does, and its shapes, dtypes, errors and source."""
+    documented = surface.documentation()
+    parts = []
+    for chapter, names in surface.CHAPTERS.items():
+        rows = []
+        for name in (*names, *surface.BESIDE.get(chapter, ())):
+            text, labelled = surface.paragraphs(documented[name].doc)
+            errors = labelled["Errors"]
+            source = _source(labelled["Source"])
+            rows.append(
+                f"| `{_cell(documented[name].call)}` | {_cell(text)} {_cell(source)} "
+                f"| {_cell(labelled['Shapes'])} | {_cell(labelled['Dtypes'])} | {_cell(errors)} |"
+            )
+        parts.append(
+            "\n".join(
+                [f"## {chapter}", "", "| call | | shapes | dtypes | errors |", "|---|---|---|---|---|", *rows, ""]
+            )
+        )
+    return "\n".join(parts)
+
+
+def _source(source: str) -> str:
+    """`docs: A page.` as a link to it; anything else in italics."""
+    title = source.removeprefix("docs: ").removesuffix(".")
+    for page in (ROOT / "docs").glob("*.md"):
+        if source.startswith("docs: ") and page.read_text("utf-8").startswith(f"# {title}\n"):
+            return f"See [{title}]({page.name})."
+    return f"*{source}*"
+
+
 GENERATORS: Final[dict[str, Callable[[str], str]]] = {
     "builtins": builtins,
     "special-forms": special_forms,
     "prelude": prelude,
     "errors": errors,
+    "optim": lambda _: standard_module("optim"),
+    "nn": layers,
+    "operations": operations,
 }
 
 
@@ -224,7 +290,7 @@ def _definition(form: Cons) -> str | None:
     kind, name, *rest = form
     if not isinstance(name, Symbol) or name.name.startswith("%"):
         return None
-    if kind.name in ("defmacro", "defun"):
+    if kind.name in ("defmacro", "defun", "defmodel", "defoptimizer"):
         parameters = print_form(rest[0])[1:-1] if isinstance(rest[0], Cons) else ""
         doc = rest[1] if isinstance(rest[1], str) else ""
         call = f"({name.name} {parameters}".rstrip() + ")"

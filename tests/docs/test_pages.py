@@ -15,10 +15,11 @@ import pytest
 from tests.docs.blocks import PAGES, ROOT, Block, blocks_of
 from tests.docs.console import environment, faults_of, prepare, rewritten, run_block
 from tests.docs.fragments import defined, diagnostics, patched
+from tests.docs.tensors import evaluated as computed
 from tests.docs.values import evaluated, with_values
 
 LANGUAGES = {"console", "lisp", "sh", "text"}
-MARKS = {"fragment", "broken", "forms", "values"}
+MARKS = {"fragment", "broken", "forms", "tensors", "values"}
 SMALLEST = ROOT / "docs" / "run-file.md"
 EVERY = [block for page in PAGES for block in blocks_of(page)]
 
@@ -66,6 +67,19 @@ def test_the_values_of_a_page(page: Path, tmp_path: Path, request: pytest.Fixtur
         wrong = [form for form in forms if not form.agrees]
         faults += ["\n".join([f"{page.name}:{f.line}: {f.text}", *f.printed]) for f in wrong]
         text = text.replace(f"values\n{block.text}```", f"values\n{with_values(block, forms)}```", 1)
+    if request.config.getoption("--update-golden"):
+        page.write_text(text, encoding="utf-8")
+    assert not faults, "\n\n".join(faults)
+
+
+@each_page("lisp", "tensors")
+def test_the_tensors_of_a_page(page: Path, request: pytest.FixtureRequest) -> None:
+    text = page.read_text(encoding="utf-8")
+    faults = []
+    for block in [b for b in of_language("lisp", "tensors") if b.page == page]:
+        forms = computed(block)
+        faults += [f"{page.name}:{f.line}: {f.text}\n{f.printed[0]}" for f in forms if f.shown != f.printed]
+        text = text.replace(f"tensors\n{block.text}```", f"tensors\n{with_values(block, forms)}```", 1)
     if request.config.getoption("--update-golden"):
         page.write_text(text, encoding="utf-8")
     assert not faults, "\n\n".join(faults)

@@ -40,6 +40,15 @@ def test_a_module_keeps_its_own_meaning_of_a_name(tmp_path: Path) -> None:
     assert lines[-1] == "(6 (2))"
 
 
+def test_a_definition_over_an_import_leaves_the_module_as_it_was(tmp_path: Path) -> None:
+    text = '(require "./a.sx")\n(defun grow (n) (list n))\n(def size 5)\n(list (own) (grow 2) size)'
+    lines, found = evaluated(tmp_path, text, a=A)
+    assert lines[-1] == "(6 (2) 5)"
+    assert [(d.code, d.message) for d in found] == [("W-NAME-001", "`grow` shadows that of ./a.sx")]
+    lines, _ = evaluated(tmp_path, '(require "./b.sx")\n(list (grow 2) size)', a=A, b=text)  # what it exports
+    assert lines[-1] == "((2) 5)"
+
+
 def test_only_what_is_provided_is_exported(tmp_path: Path) -> None:
     module = "(provide f)\n(defun g () 1)\n(defun f () (g))"
     lines, found = evaluated(tmp_path, '(require "./a.sx")\n(f)\n(g)', a=module)

@@ -149,6 +149,7 @@ def make_engine(
         Graph("init b", "b", (), (Output("value", "b", SCALAR),)),
         Graph("init mean", "mean", (), (Output("value", "mean", SCALAR),)),
         Graph("init seen", "seen", (), (Output("value", "seen", COUNT),)),
+        Graph("init velocity", "init", (Input("param", "param", SCALAR),), (Output("value", "velocity", SCALAR),)),
         Graph(
             "train",
             "train",
@@ -196,7 +197,7 @@ def make_engine(
         ),
         states=(
             State("model.w/velocity", "model.w", vector),
-            State("model.b/velocity", "model.b", SCALAR, from_param=True),
+            State("model.b/velocity", "model.b", SCALAR, "init velocity"),
         ),
         graphs={graph.name: graph for graph in graphs},
         updates=(Update("update w", "default", ("model.w",)), Update("update b", "default", ("model.b",))),
@@ -213,6 +214,7 @@ def make_engine(
         "init b": lambda: (np.float64(0.5),),
         "init mean": lambda: (np.float64(0),),
         "init seen": lambda: (np.int32(0),),
+        "init velocity": lambda b: (b,),
         "train": train,
         "then arctan": lambda x: (np.arctan(x),),
         "view": lambda w: (w * 0,),

@@ -4,6 +4,12 @@ from sexpgpu.diag.catalogue.entry import Entry
 
 ENTRIES: tuple[Entry, ...] = (
     Entry(
+        "E-VALUE-031",
+        "a character the text does not have",
+        "A prompt is made of characters that the model was trained on.",
+        "sexpgpu generate runs/shakespeare-1 --prompt '你好'",
+    ),
+    Entry(
         "E-LOAD-001",
         "no such file",
         "A source names a file that is not there. A relative path counts from the folder of the file that "

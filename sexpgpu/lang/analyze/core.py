@@ -23,7 +23,6 @@ from sexpgpu.lang.ir import (
     Const,
     FunctionIR,
     GlobalRef,
-    Guard,
     Lambda,
     LocalRef,
     LocalVar,
@@ -35,6 +34,7 @@ from sexpgpu.lang.ir import (
 )
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module
 from sexpgpu.lang.place import EVALUATED, Place
+from sexpgpu.lang.recovery import Guard
 from sexpgpu.lang.scope import SPECIAL, Scope, SymbolMacro
 
 if TYPE_CHECKING:

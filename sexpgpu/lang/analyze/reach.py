@@ -13,8 +13,9 @@ from sexpgpu.lang.analyze.grammar import Items
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.edits import replaced
 from sexpgpu.lang.forms import SourceCons, Symbol
-from sexpgpu.lang.ir import CallBuiltin, Go, Guard, LocalVar, Node, Operation, ReturnFrom
+from sexpgpu.lang.ir import CallBuiltin, Go, LocalVar, Node, Operation, ReturnFrom
 from sexpgpu.lang.place import Place
+from sexpgpu.lang.recovery import Guard
 
 if TYPE_CHECKING:
     from sexpgpu.lang.analyze.core import Analyzer

@@ -11,7 +11,6 @@ from sexpgpu.lang.emit.core import IGNORE, RETURN, Dest, Emitter, Into, Return, 
 from sexpgpu.lang.ir import (
     DynamicLet,
     FunctionIR,
-    Guard,
     If,
     Lambda,
     Let,
@@ -21,6 +20,7 @@ from sexpgpu.lang.ir import (
     Optional,
     Seq,
 )
+from sexpgpu.lang.recovery import Guard
 
 DEEPEST_GUARD: Final = 6
 """Nesting of blocks from which on guards are left out: Python bounds it, and other forms need it more."""

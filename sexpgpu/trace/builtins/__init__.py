@@ -2,27 +2,37 @@
 
 from sexpgpu.lang.builtin import Library
 from sexpgpu.trace.builtins import (
+    augment,
+    control,
     create,
     declare,
+    einsum,
     elementwise,
     index,
     learn,
     movement,
     observe,
+    optimize,
     product,
     reduction,
     sources,
+    windows,
 )
 
 LIBRARIES: tuple[Library, ...] = (
     create.library,
+    augment.library,
     elementwise.library,
     movement.library,
     reduction.library,
     product.library,
+    einsum.library,
+    windows.library,
     index.library,
+    control.library,
     observe.library,
     learn.library,
+    optimize.library,
     sources.library,
     declare.library,
 )

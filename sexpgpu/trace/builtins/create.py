@@ -17,12 +17,21 @@ from sexpgpu.dialects.opdef import numpy_dtype
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL, Cons
 from sexpgpu.philox import key_of
-from sexpgpu.tensortype import DType, TensorType
+from sexpgpu.tensortype import INTEGERS, DType, TensorType
 from sexpgpu.trace.arguments import dtype as dtype_argument
 from sexpgpu.trace.arguments import integer, real
 from sexpgpu.trace.arguments import shape as shape_argument
 from sexpgpu.trace.graph import GraphTrace, current_graph
-from sexpgpu.trace.tensor import Tensor, broadcast_to, float_tensor, number, pointwise
+from sexpgpu.trace.tensor import (
+    Tensor,
+    TensorLike,
+    as_tensor,
+    broadcast_to,
+    float_tensor,
+    number,
+    pointwise,
+    require_held,
+)
 
 library = Library("creation")
 
@@ -30,8 +39,12 @@ library = Library("creation")
 def _filled(what: str, shape: Any, value: Any, dtype: Any) -> Tensor:
     graph = current_graph(what)
     target = dtype_argument(what, "float" if dtype is NIL else dtype, graph.float_type)
-    scalar = number(graph, value, TensorType((), target), what)
-    return broadcast_to(scalar, shape_argument(what, shape))
+    sizes = shape_argument(what, shape)
+    if isinstance(value, TensorLike):
+        given = as_tensor(value, what)
+        given = given if given.type.dtype == target else graph.emit("cast", given, dtype=target)
+        return broadcast_to(given, sizes)
+    return broadcast_to(number(graph, value, TensorType((), target), what), sizes)
 
 
 @library.builtin("%infinity", "()")
@@ -42,25 +55,50 @@ def infinity() -> float:
 
 @library.builtin("zeros", "(shape &key dtype)")
 def zeros(shape: Any, *, dtype: Any = NIL) -> Tensor:
-    """A tensor of zeros."""
+    """A tensor of zeros.
+
+    Shapes: a list of sizes, or one size -> that shape.
+    Dtypes: the run's float, or `:dtype`.
+    Errors: E-SHAPE-005 a negative size; E-DTYPE-003 no such dtype; E-FLOW-003 outside a graph.
+    Source: NumPy `zeros`.
+    """
     return _filled("zeros", shape, 0, dtype)
 
 
 @library.builtin("ones", "(shape &key dtype)")
 def ones(shape: Any, *, dtype: Any = NIL) -> Tensor:
-    """A tensor of ones."""
+    """A tensor of ones.
+
+    Shapes: a list of sizes, or one size -> that shape.
+    Dtypes: the run's float, or `:dtype`.
+    Errors: E-SHAPE-005 a negative size; E-DTYPE-003 no such dtype; E-FLOW-003 outside a graph.
+    Source: NumPy `ones`.
+    """
     return _filled("ones", shape, 1, dtype)
 
 
 @library.builtin("full", "(shape value &key dtype)")
 def full(shape: Any, value: Any, *, dtype: Any = NIL) -> Tensor:
-    """A tensor of one number."""
+    """A tensor of one number, or of a scalar tensor.
+
+    Shapes: a list of sizes, or one size -> that shape.
+    Dtypes: the run's float, or `:dtype`.
+    Errors: E-SHAPE-005 a negative size; E-DTYPE-003 no such dtype; E-FLOW-003 outside a graph. E-DTYPE-008 a
+    fraction for an integer dtype.
+    Source: NumPy `full`.
+    """
     return _filled("full", shape, value, dtype)
 
 
 @library.builtin("arange", "(start &optional stop step)")
 def arange(start: Any, stop: Any = NIL, step: Any = 1) -> Tensor:
-    """i32 numbers start, start + step, ... before stop; one argument counts from 0 to it."""
+    """i32 numbers start, start + step, ... before stop; one argument counts from 0 to it.
+
+    Shapes: -> [ceiling((stop - start) / step)], none where that is negative.
+    Dtypes: i32.
+    Errors: E-ARG-010 what is no integer; E-VALUE-012 a step of 0.
+    Source: NumPy `arange`.
+    """
     low, high = (0, start) if stop is NIL else (start, stop)
     first, last, by = (
         integer("arange", low, "start"),
@@ -76,7 +114,13 @@ def arange(start: Any, stop: Any = NIL, step: Any = 1) -> Tensor:
 
 @library.builtin("eye", "(n &key dtype)")
 def eye(n: Any, *, dtype: Any = NIL) -> Tensor:
-    """The identity matrix [n, n]."""
+    """The identity matrix [n, n].
+
+    Shapes: n -> [n, n].
+    Dtypes: the run's float, or `:dtype`.
+    Errors: E-ARG-010 what is no integer; E-SHAPE-005, E-DTYPE-003.
+    Source: NumPy `eye`.
+    """
     size = integer("eye", n, "the size")
     graph = current_graph("eye")
     places = [graph.emit("iota", shape=(size, size), axis=a, dtype="i32") for a in (0, 1)]
@@ -89,6 +133,12 @@ def constant(data: Any, *, dtype: Any = NIL) -> Tensor:
     """A number, or (nested) lists of numbers of a regular shape: floats of the run's type, integers i32.
 
     E-VALUE-014 when the lists are ragged or hold something else.
+
+    Shapes: a number -> []; lists nested to a regular array -> its shape.
+    Dtypes: the run's float where a float or ratio occurs, else i32; or `:dtype`.
+    Errors: E-VALUE-014 ragged lists, or what is no number; E-VALUE-012 numbers that the dtype does not hold;
+    E-DTYPE-008, E-DTYPE-003.
+    Source: NumPy `asarray`.
     """
     graph = current_graph("constant")
     nested = _numbers(data)
@@ -98,6 +148,13 @@ def constant(data: Any, *, dtype: Any = NIL) -> Tensor:
         raise error("E-VALUE-014", "`constant`: the lists are not a regular array", actual=show(data)) from None
     default: DType = "i32" if _whole(nested) else graph.float_type
     target = default if dtype is NIL else dtype_argument("constant", dtype, graph.float_type)
+    if target in INTEGERS and array.size:
+        if (array != np.floor(array)).any():
+            raise error(
+                "E-DTYPE-008", f"`constant`: there are fractions, which {target} does not hold", actual=show(data)
+            )
+        require_held("constant", int(array.min()), int(array.max()), target)
+        array = np.asarray(nested, dtype=np.int64) if _whole(nested) else array  # beyond 2^53, too
     return graph.constant(array.astype(numpy_dtype(target)), TensorType(array.shape, target))
 
 
@@ -135,7 +192,14 @@ def _log_complement(u: Tensor) -> Tensor:
 
 @library.builtin("random-uniform", "(shape &key low high dtype)")
 def random_uniform(shape: Any, *, low: Any = 0.0, high: Any = 1.0, dtype: Any = NIL) -> Tensor:
-    """Uniform numbers in [low, high)."""
+    """Uniform numbers in [low, high).
+
+    Shapes: a list of sizes, or one size -> that shape.
+    Dtypes: the run's float, or `:dtype`, a float.
+    Errors: E-SHAPE-005 a negative size; E-DTYPE-003 no such dtype; E-FLOW-003 outside a graph. E-ARG-010 a bound
+    that is no number.
+    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): Philox4x32-10.
+    """
     graph = current_graph("random-uniform")
     target = dtype_argument("random-uniform", "float" if dtype is NIL else dtype, graph.float_type)
     u = uniform_tensor(graph, shape_argument("random-uniform", shape), target)
@@ -147,7 +211,13 @@ def random_uniform(shape: Any, *, low: Any = 0.0, high: Any = 1.0, dtype: Any = 
 
 @library.builtin("random-normal", "(shape &key dtype)")
 def random_normal(shape: Any, *, dtype: Any = NIL) -> Tensor:
-    """Normal numbers of mean 0 and deviation 1."""
+    """Normal numbers of mean 0 and deviation 1.
+
+    Shapes: a list of sizes, or one size -> that shape.
+    Dtypes: the run's float, or `:dtype`, a float.
+    Errors: E-SHAPE-005 a negative size; E-DTYPE-003 no such dtype; E-FLOW-003 outside a graph.
+    Source: Box & Muller, "A note on the generation of random normal deviates" (1958), of two uniforms.
+    """
     graph = current_graph("random-normal")
     target = dtype_argument("random-normal", "float" if dtype is NIL else dtype, graph.float_type)
     return normal_tensor(graph, shape_argument("random-normal", shape), target)
@@ -155,18 +225,34 @@ def random_normal(shape: Any, *, dtype: Any = NIL) -> Tensor:
 
 @library.builtin("random-integer", "(shape n)")
 def random_integer(shape: Any, n: Any) -> Tensor:
-    """i32 numbers in 0 ... n - 1, equally likely up to 2^-24 (n at most 2^24)."""
-    graph = current_graph("random-integer")
+    """i32 numbers in 0 ... n - 1 (n at most 2^24), equally likely up to 2^-29.
+
+    Shapes: a list of sizes, or one size -> that shape.
+    Dtypes: i32.
+    Errors: E-VALUE-012 a bound outside 1 to 2^24; E-SHAPE-005.
+    Source: floor(n u) of an f64 uniform u.
+    """
     count = integer("random-integer", n, "the bound")
     if not 0 < count <= 1 << 24:
         raise error("E-VALUE-012", "`random-integer`: the bound must be in 1 to 16777216", actual=str(count))
-    u = uniform_tensor(graph, shape_argument("random-integer", shape), "f64")
-    return graph.emit("cast", pointwise("mul", "random-integer", u, float(count)), dtype="i32")
+    return integer_tensor(current_graph("random-integer"), shape_argument("random-integer", shape), count)
+
+
+def integer_tensor(graph: GraphTrace, shape: tuple[int, ...], bound: Any) -> Tensor:
+    """i32 numbers in 0 ... bound - 1 from the next site; `bound` is a number or a tensor that broadcasts to `shape`."""
+    u = uniform_tensor(graph, shape, "f64")  # in f32 the product could round up to the bound
+    return graph.emit("cast", pointwise("mul", "random-integer", u, bound), dtype="i32")
 
 
 @library.builtin("dropout", "(x p)")
 def dropout(x: Any, p: Any) -> Tensor:
-    """While training, each element is 0 with probability p, else divided by 1 - p; otherwise x itself."""
+    """While training, each element is 0 with probability p, else divided by 1 - p; otherwise x itself.
+
+    Shapes: any -> the same.
+    Dtypes: floats.
+    Errors: E-VALUE-015 no probability; E-DTYPE-001.
+    Source: Srivastava et al., "Dropout" (2014), scaled while training as PyTorch does.
+    """
     tensor = float_tensor("dropout", x)
     rate = real("dropout", p, "the probability")
     if not 0 <= rate < 1:

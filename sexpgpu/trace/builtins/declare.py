@@ -7,12 +7,21 @@ from typing import Any
 from sexpgpu.data import facts
 from sexpgpu.diag import SxError, error
 from sexpgpu.experiment import RunConfig
+from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL, Symbol
 from sexpgpu.lang.session import current_span
 from sexpgpu.trace import arguments
 from sexpgpu.trace.builtins.sources import source_argument
-from sexpgpu.trace.declarations import EvaluationValue, IndexFile, LoaderValue, RunValue, declarations
+from sexpgpu.trace.declarations import (
+    EvaluationValue,
+    GeneratorValue,
+    IndexFile,
+    LoaderValue,
+    RunValue,
+    SourceValue,
+    declarations,
+)
 
 library = Library("loaders and runs")
 
@@ -92,6 +101,35 @@ def defeval(name: Any, **given: Any) -> Any:
     return name
 
 
+@library.builtin("%defgenerator", "(name options init trip emit)")
+def generator(name: Any, options: Any, init: Any, trip: Any, emit: Any) -> Any:
+    """Declare a generator."""
+    label = arguments.name("defgenerator", name)
+    given = arguments.options("defgenerator", options, ("trips", "at", "every", "weights", "text"))
+    if "trips" not in given:
+        raise error("E-RUN-032", f"generator `{label}` does not say how long it goes", help="(:trips 100)")
+    text = given.get("text", NIL)
+    if text is not NIL and not isinstance(text, SourceValue):
+        raise error("E-TYPE-014", "`defgenerator`: :text is a source", actual=show(text))
+    if any(g.name == label for g in declarations().generators):
+        raise error("E-RUN-021", f"there are two generators named `{label}`", help="give one another name")
+    declarations().generators.append(
+        GeneratorValue(
+            label,
+            arguments.integer("defgenerator", given["trips"], ":trips"),
+            as_function(init),
+            as_function(trip),
+            as_function(emit),
+            arguments.choice("defgenerator", given.get("at", "eval"), ":at", ("eval", "step")),
+            _positive("defgenerator", given.get("every", 1), ":every"),
+            arguments.choice("defgenerator", given.get("weights", "view"), ":weights", ("view", "train")),
+            text.source if isinstance(text, SourceValue) else None,
+            current_span(),
+        )
+    )
+    return name
+
+
 def _every(what: str, value: Any) -> Any:
     if value is NIL:
         return None
@@ -129,14 +167,6 @@ def defrun(**given: Any) -> Any:
     if clip is not NIL and arguments.real("defrun", clip, ":clip-norm") <= 0:
         raise error("E-RUN-012", "`defrun`: :clip-norm must be greater than 0", actual=show(clip))
     precision: Any = arguments.choice("defrun", given.get("precision", "f32"), ":precision", ("f32", "bf16", "f64"))
-    if precision == "bf16":
-        raise error(
-            "E-RUN-013",
-            "`:precision :bf16` is not implemented in this version",
-            expected=":f32 or :f64",
-            actual=":bf16",
-            help=":precision :f32",
-        )
     run = RunConfig(
         positive(given, "steps"),
         positive(given, "epochs"),

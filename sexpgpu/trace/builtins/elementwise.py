@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import reduce
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from sexpgpu.diag import error
 from sexpgpu.dialects.rules import differing
-from sexpgpu.lang.builtin import Library
+from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL
 from sexpgpu.tensortype import INTEGERS, TensorType
 from sexpgpu.trace.arguments import choice, dtype, name
@@ -40,19 +42,41 @@ def _chain(op: str, name: str, single: Callable[[Tensor], Tensor] | None) -> Cal
     return rule
 
 
+def _require_two(name: str, args: tuple[Any, ...]) -> None:
+    if len(args) < 2:
+        raise error("E-ARG-001", f"`{name}` of one tensor compares it with nothing", expected="two arguments or more")
+
+
 def _compare(op: str, name: str) -> Callable[..., Tensor]:
     """`(name a b c)`: a op b and b op c."""
 
     def rule(*args: Any) -> Tensor:
+        _require_two(name, args)
         pairs = [pointwise(op, name, x, y) for x, y in pairwise(args)]
         return reduce(lambda p, q: pointwise("logical_and", name, p, q), pairs)
 
     return rule
 
 
+def _differ(*args: Any) -> Tensor:
+    """`(/= a b c)`: no two are equal."""
+    _require_two("/=", args)
+    pairs = [pointwise("ne", "/=", x, y) for x, y in combinations(args, 2)]
+    return reduce(lambda p, q: pointwise("logical_and", "/=", p, q), pairs)
+
+
 def _unary(op: str, name: str) -> Callable[[Any], Tensor]:
     def rule(x: Any) -> Tensor:
         return pointwise(op, name, x)
+
+    return rule
+
+
+def _rounding(op: str, name: str) -> Callable[..., Tensor]:
+    """`(floor x)` and `(floor x y)`: the quotient rounded, without its remainder."""
+
+    def rule(x: Any, by: Any = None) -> Tensor:
+        return pointwise(op, name, x if by is None else _divide(x, by))
 
     return rule
 
@@ -85,11 +109,11 @@ def _check_divide(x: Tensor) -> Tensor:
 
 
 def _expt(base: Any, power: Any) -> Tensor:
-    if isinstance(power, int) and 0 <= power <= 3:
+    if isinstance(power, int | float) and power in (0, 1, 2, 3):
         x = as_tensor(base, "expt")
         if power == 0:
             return number_like(x, 1)
-        return reduce(lambda p, q: pointwise("mul", "expt", p, q), [x] * power)
+        return reduce(lambda p, q: pointwise("mul", "expt", p, q), [x] * int(power))
     return pointwise("pow", "expt", base, power)
 
 
@@ -101,7 +125,12 @@ def number_like(x: Tensor, value: float) -> Tensor:
 def _log(x: Any, base: Any = None) -> Tensor:
     if base is None:
         return pointwise("log", "log", x)
-    return pointwise("div", "log", pointwise("log", "log", x), pointwise("log", "log", base))
+    if isinstance(base, int | float | Fraction):
+        if base <= 0 or base == 1:
+            raise error("E-VALUE-012", "`log`: there are no logarithms to this base", actual=show(base))
+        return pointwise("div", "log", pointwise("log", "log", x), math.log(base))
+    number = 1.0 * x if isinstance(x, int | Fraction) else x
+    return pointwise("div", "log", pointwise("log", "log", number), pointwise("log", "log", base))
 
 
 GENERIC.update(
@@ -117,11 +146,11 @@ GENERIC.update(
         "expt": _expt,
         "log": _log,
         "mod": lambda x, y: pointwise("mod", "mod", x, y),
-        "/=": lambda x, y: pointwise("ne", "/=", x, y),
+        "/=": _differ,
         "signum": _unary("sign", "signum"),
-        "floor": _unary("floor", "floor"),
-        "ceiling": _unary("ceil", "ceiling"),
-        "round": _unary("round", "round"),
+        "floor": _rounding("floor", "floor"),
+        "ceiling": _rounding("ceil", "ceiling"),
+        "round": _rounding("round", "round"),
         "abs": _unary("abs", "abs"),
     }
 )
@@ -131,36 +160,49 @@ for _name in ("exp", "sqrt", "sin", "cos", "tanh"):
     GENERIC[_name] = _float_unary(_name, _name)
 
 
-def _define(name: str, op: str, doc: str) -> None:
-    """A function of one float tensor that Common Lisp has no name for."""
-    rule = _float_unary(op, name)
-    rule.__doc__ = doc
+def _define(name: str, doc: str, dtypes: str, source: str) -> None:
+    """A function of one tensor, named as its operation, that Common Lisp has no name for."""
+    rule = _float_unary(name, name) if dtypes == "floats" else _unary(name, name)
+    lines = ("Shapes: any -> the same.", f"Dtypes: {dtypes}.", "Errors: E-DTYPE-001.", f"Source: {source}.")
+    rule.__doc__ = doc + "\n\n" + "\n".join(lines)
     library.builtin(name, "(x)")(rule)
 
 
-for _name, _op, _doc in (
-    ("rsqrt", "rsqrt", "1/sqrt(x), elementwise."),
-    ("log1p", "log1p", "log(1 + x), exact for small x."),
-    ("expm1", "expm1", "exp(x) - 1, exact for small x."),
-    ("sigmoid", "sigmoid", "1/(1 + exp(-x))."),
-    ("erf", "erf", "The error function, elementwise."),
-    ("relu", "relu", "max(x, 0); its derivative at 0 is 0."),
-    ("silu", "silu", "x * sigmoid(x) (Elfwing et al. 2017)."),
-    ("softplus", "softplus", "log(1 + exp(x)), without overflow."),
-    ("square", "square", "x * x."),
+for _name, _doc, _dtypes, _source in (
+    ("rsqrt", "1/sqrt(x).", "floats", "PyTorch `rsqrt`"),
+    ("log1p", "log(1 + x), exact for small x.", "floats", "NumPy `log1p`"),
+    ("expm1", "exp(x) - 1, exact for small x.", "floats", "NumPy `expm1`"),
+    ("sigmoid", "1/(1 + exp(-x)).", "floats", "PyTorch `sigmoid`"),
+    ("erf", "The error function, within 2 ulp.", "floats", "PyTorch `erf`"),
+    ("relu", "max(x, 0); its derivative at 0 is 0.", "numbers", "PyTorch `relu`"),
+    ("silu", "x * sigmoid(x).", "floats", 'Elfwing et al., "Sigmoid-weighted linear units" (2017)'),
+    ("softplus", "log(1 + exp(x)), without overflow.", "floats", "PyTorch `softplus`, without its threshold"),
+    ("square", "x * x.", "numbers", "NumPy `square`"),
 ):
-    _define(_name, _op, _doc)
+    _define(_name, _doc, _dtypes, _source)
 
 
 @library.builtin("sign", "(x)")
 def sign(x: Any) -> Tensor:
-    """-1, 0 or 1 by the sign of each element."""
+    """-1, 0 or 1 by the sign of each element.
+
+    Shapes: any -> the same.
+    Dtypes: numbers.
+    Errors: E-DTYPE-001.
+    Source: NumPy `sign`. Its derivative is 0.
+    """
     return pointwise("sign", "sign", x)
 
 
 @library.builtin("gelu", "(x &key approximate)")
 def gelu(x: Any, *, approximate: Any = NIL) -> Tensor:
-    """x * Phi(x) by the error function; `:approximate :tanh` is the tanh form (Hendrycks & Gimpel 2016)."""
+    """x * Phi(x) by the error function; `:approximate :tanh` is the tanh form (Hendrycks & Gimpel 2016).
+
+    Shapes: any -> the same.
+    Dtypes: floats.
+    Errors: E-DTYPE-001; E-ARG-011 another approximation.
+    Source: Hendrycks & Gimpel, "Gaussian error linear units" (2016).
+    """
     form = "none" if approximate is NIL else choice("gelu", approximate, ":approximate", ("none", "tanh"))
     tensor = float_tensor("gelu", x)
     return tensor.graph.emit("gelu", tensor, approximate=form)
@@ -171,6 +213,11 @@ def where(test: Any, a: Any, b: Any) -> Tensor:
     """Elementwise `a` where the bool tensor `test` is true, else `b`; all three broadcast.
 
     Two Lisp floats make a tensor of the run's float type. E-DTYPE-006 when `test` is not bool.
+
+    Shapes: all broadcast to one shape.
+    Dtypes: `test` bool; a and b alike, two Lisp floats the run's float.
+    Errors: E-DTYPE-006 a test that is not bool; E-SHAPE-001; E-DTYPE-002.
+    Source: NumPy `where`.
     """
     condition = as_tensor(test, "where")
     if condition.type.dtype != "bool":
@@ -221,7 +268,13 @@ def require_labels(what: Any, logits: Any, labels: Any) -> Any:
 
 @library.builtin("clip", "(x low high)")
 def clip(x: Any, low: Any, high: Any) -> Tensor:
-    """x limited to [low, high]; a nil bound is none."""
+    """x limited to [low, high]; a nil bound is none.
+
+    Shapes: bounds broadcast with x.
+    Dtypes: numbers, the same for all.
+    Errors: E-SHAPE-001, E-DTYPE-002, E-DTYPE-008.
+    Source: NumPy `clip`; at a bound half of the derivative passes, as in JAX.
+    """
     tensor = as_tensor(x, "clip")
     if low is not NIL:
         tensor = pointwise("maximum", "clip", tensor, low)
@@ -230,14 +283,27 @@ def clip(x: Any, low: Any, high: Any) -> Tensor:
 
 @library.builtin("lerp", "(x y weight)")
 def lerp(x: Any, y: Any, weight: Any) -> Tensor:
-    """x + (y - x) * weight."""
+    """x + (y - x) * weight.
+
+    Shapes: all broadcast to one shape.
+    Dtypes: floats, the same for all.
+    Errors: E-SHAPE-001, E-DTYPE-002.
+    Source: PyTorch `lerp`.
+    """
     step = pointwise("mul", "lerp", pointwise("sub", "lerp", y, x), weight)
     return pointwise("add", "lerp", x, step)
 
 
 @library.builtin("cast", "(x dtype)")
 def cast(x: Any, to: Any) -> Tensor:
-    """x in another dtype; floats to integers truncate, numbers to bool ask for non-zero. `:float` is the run's."""
+    """x in another dtype; floats to integers truncate, numbers to bool ask for non-zero. `:float` is the run's.
+
+    Shapes: any -> the same.
+    Dtypes: any -> `dtype`: nearest for floats, towards 0 for integers, not 0 for bool. Derivatives pass between
+    floats.
+    Errors: E-DTYPE-003 no such dtype.
+    Source: NumPy `astype`.
+    """
     tensor = as_tensor(x, "cast")
     target = dtype("cast", to, tensor.graph.float_type)
     return tensor if tensor.type.dtype == target else tensor.graph.emit("cast", tensor, dtype=target)
@@ -245,29 +311,59 @@ def cast(x: Any, to: Any) -> Tensor:
 
 @library.builtin("isfinite", "(x)")
 def isfinite(x: Any) -> Tensor:
-    """bool: neither infinite nor NaN, elementwise."""
+    """bool: neither infinite nor NaN, elementwise.
+
+    Shapes: any -> the same.
+    Dtypes: floats -> bool.
+    Errors: E-DTYPE-001.
+    Source: NumPy `isfinite`.
+    """
     return pointwise("isfinite", "isfinite", x)
 
 
 @library.builtin("stop-gradient", "(x)")
 def stop_gradient(x: Any) -> Tensor:
-    """x, through which no derivative flows."""
+    """x, through which no derivative flows.
+
+    Shapes: any -> the same.
+    Dtypes: any.
+    Errors: E-TYPE-011 what is no tensor.
+    Source: JAX `stop_gradient`.
+    """
     return pointwise("stop_gradient", "stop-gradient", x)
 
 
 @library.builtin("logical-and", "(x y)")
 def logical_and(x: Any, y: Any) -> Tensor:
-    """Elementwise conjunction of bool tensors."""
+    """Elementwise conjunction of bool tensors.
+
+    Shapes: both broadcast to one shape.
+    Dtypes: bool.
+    Errors: E-DTYPE-001, E-SHAPE-001.
+    Source: NumPy `logical_and`.
+    """
     return pointwise("logical_and", "logical-and", x, y)
 
 
 @library.builtin("logical-or", "(x y)")
 def logical_or(x: Any, y: Any) -> Tensor:
-    """Elementwise disjunction of bool tensors."""
+    """Elementwise disjunction of bool tensors.
+
+    Shapes: both broadcast to one shape.
+    Dtypes: bool.
+    Errors: E-DTYPE-001, E-SHAPE-001.
+    Source: NumPy `logical_or`.
+    """
     return pointwise("logical_or", "logical-or", x, y)
 
 
 @library.builtin("logical-not", "(x)")
 def logical_not(x: Any) -> Tensor:
-    """Elementwise negation of a bool tensor."""
+    """Elementwise negation of a bool tensor.
+
+    Shapes: any -> the same.
+    Dtypes: bool.
+    Errors: E-DTYPE-001.
+    Source: NumPy `logical_not`.
+    """
     return pointwise("logical_not", "logical-not", x)

@@ -1,36 +1,25 @@
-"""The compiler's side of `defmodel` and `defoptimizer`, and the functions over models and optimizers."""
+"""The compiler's side of `defmodel`, and the functions over models."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import Any
 
 from sexpgpu.diag import error
 from sexpgpu.lang.active import active, as_function
-from sexpgpu.lang.builtin import Library, python_name, show
-from sexpgpu.lang.conditions import CallFault
+from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.faults import calling_span, current_span
-from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, one
+from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
 from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import DTYPES, DType
 from sexpgpu.trace.arguments import dtype as dtype_argument
 from sexpgpu.trace.arguments import flag, items, name
 from sexpgpu.trace.arguments import shape as shape_argument
 from sexpgpu.trace.graph import current_graph
-from sexpgpu.trace.models import Buffer, Model, Parameter, parameters_of
-from sexpgpu.trace.optimizers import (
-    GroupDeclaration,
-    Optimizer,
-    OptimizerGroups,
-    StateDeclaration,
-    UpdateTrace,
-    selects,
-)
-from sexpgpu.trace.tensor import Tensor, TensorLike, as_tensor, broadcast_to
+from sexpgpu.trace.models import Buffer, Frozen, Model, Parameter, parameters_of
+from sexpgpu.trace.optimizers import selects
+from sexpgpu.trace.tensor import as_tensor
 
-library = Library("models and optimizers")
-
-current_update: ContextVar[UpdateTrace | None] = ContextVar("current update", default=None)
+library = Library("models")
 
 
 @library.builtin("%defmodel", "(kind body)")
@@ -167,6 +156,16 @@ def part(root: Any, key: Any) -> Any:
     return lisp_list(child) if isinstance(child, list) else child
 
 
+@library.builtin("frozen", "(model)")
+def frozen(root: Any) -> Frozen:
+    """The same instance under stop-gradient: calling it trains its inputs' makers, not its parameters (E-TYPE-013)."""
+    if isinstance(root, Frozen):
+        return root
+    if not isinstance(root, Model):
+        raise error("E-TYPE-013", "`frozen` needs a model", actual=show(root))
+    return Frozen(root)
+
+
 @library.builtin("parameter-path", "(parameter)")
 def parameter_path(parameter: Any) -> str:
     """The path of a parameter, `model.blocks.0.attn.qkv.weight`."""
@@ -179,6 +178,7 @@ def parameter_path(parameter: Any) -> str:
 def set_buffer(target: Any, value: Any) -> Any:
     """Propose a buffer's next value; every microbatch reads the step's starting one (E-FLOW-005 outside training)."""
     graph = current_graph("set-buffer")
+    graph.must_be_open("set-buffer")
     if not isinstance(target, Buffer):
         raise error("E-TYPE-013", "`set-buffer` needs a buffer", actual=show(target))
     if not graph.training:
@@ -197,118 +197,3 @@ def set_buffer(target: Any, value: Any) -> Any:
         raise error("E-PARAM-010", f"buffer `{path}` is set twice in one step", help="set it once")
     graph.proposals[path] = tensor
     return value
-
-
-@library.builtin("%defoptimizer", "(name again arguments parts)")
-def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer:
-    """What calling a `defoptimizer` gives: `parts` of the arguments is its states, its update and its view."""
-    try:
-        found = one(as_function(parts)(*items("defoptimizer", arguments, "the arguments")))
-    except CallFault as fault:
-        # Arguments that do not fit are the caller's fault, two frames up: start the traceback anew.
-        raise CallFault(fault.diagnostic) from None
-    states, update, view = items("defoptimizer", found, "the parts")
-    declared = []
-    for state in items("defoptimizer", states, "the states"):
-        label, *options = items("defstate", state, "a state")
-        pairs = {python_name(k.name): f for k, f in zip(options[::2], options[1::2], strict=True)}
-        unknown = [k for k in pairs if k not in ("like", "init", "shape", "when")]
-        if unknown:
-            raise error("E-ARG-002", f"`defstate` has no keyword :{unknown[0]}; it has :like :init :shape :when")
-        if "when" in pairs and pairs.pop("when")(NIL) is NIL:
-            continue
-        declared.append(StateDeclaration(name("defstate", label), pairs))
-    return Optimizer(
-        name("defoptimizer", key),
-        as_function(again),
-        tuple(items("defoptimizer", arguments, "the arguments")),
-        tuple(declared),
-        update,
-        None if view is NIL else view,
-        calling_span(),
-    )
-
-
-@library.builtin("optimizer-groups", "(default &rest groups)")
-def optimizer_groups(default: Any, *groups: Any) -> OptimizerGroups:
-    """An optimizer with groups of parameters that differ."""
-    if not isinstance(default, Optimizer):
-        raise error("E-OPT-001", "`optimizer-groups` needs an optimizer first", actual=show(default))
-    for given in groups:
-        if not isinstance(given, GroupDeclaration):
-            raise error("E-OPT-001", "`optimizer-groups` takes (group ...) forms after it", actual=show(given))
-    return OptimizerGroups(default, groups)
-
-
-@library.builtin("group", "(selector &rest overrides)")
-def group(selector: Any, *overrides: Any) -> GroupDeclaration:
-    """Parameters that a selector picks, with other hyperparameters or another optimizer."""
-    return GroupDeclaration(selector, overrides, current_span())
-
-
-def _update(what: str) -> UpdateTrace:
-    update = current_update.get()
-    if update is None:
-        raise error("E-OPT-004", f"`{what}` is only for optimizer-update and optimizer-view")
-    return update
-
-
-@library.builtin("%hyper", "(name value)")
-def hyper(key: Any, value: Any) -> Any:
-    """A hyperparameter inside an update: a schedule is traced at the step, the learning rate is also reported."""
-    update = _update("a hyperparameter")
-    if callable(value):
-        value = as_function(value)(step_tensor())
-    if isinstance(key, Symbol) and key.name == "lr" and value is not NIL:
-        rate = as_tensor(value, "lr")
-        if rate.type.shape == () and not any(o.role == "value" for o, _ in update.graph.outputs):
-            update.graph.output("value", "lr", update.graph.cast_float(rate))
-    return value
-
-
-def step_tensor() -> Tensor:
-    """The optimizer step as a scalar of the run's float type."""
-    graph = current_graph("a schedule")
-    return graph.cast_float(graph.context_value("step"))
-
-
-@library.builtin("run-steps", "()")
-def run_steps() -> Any:
-    """Planned steps of the run: an integer when `defrun` says it, else a scalar the loop feeds."""
-    graph = current_graph("run-steps")
-    return graph.steps if graph.steps is not None else graph.cast_float(graph.context_value("steps"))
-
-
-@library.builtin("%state", "(name)")
-def state(key: Any) -> Any:
-    """The value of an optimizer state, the new one once it is set."""
-    update = _update("a state")
-    label = name("a state", key)
-    return update.set.get(label, update.states[label])
-
-
-@library.builtin("%set-state", "(name value)")
-def set_state(key: Any, value: Any) -> Any:
-    """Set an optimizer state; E-OPT-005 when the value does not fit it."""
-    update = _update("set-state")
-    label = name("set-state", key)
-    if label not in update.states:
-        raise error(
-            "E-OPT-006",
-            f"there is no state `{label}`",
-            expected="one of " + (" ".join(update.states) or "none"),
-        )
-    wanted = update.states[label].type
-    tensor = as_tensor(value, "set-state", like=wanted)
-    if not isinstance(value, TensorLike) and wanted.shape:
-        tensor = broadcast_to(tensor, wanted.shape)
-    if tensor.type != wanted:
-        raise error(
-            "E-OPT-005",
-            f"`set-state`: the value does not fit state `{label}`",
-            expected=str(wanted),
-            actual=str(tensor.type),
-            notes=tensor.provenance(),
-        )
-    update.set[label] = tensor
-    return tensor

@@ -9,7 +9,7 @@ from typing import Any
 from sexpgpu.diag import error
 from sexpgpu.dialects.rules import marked
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.forms import NIL, lisp_list
+from sexpgpu.lang.forms import NIL, keyword, lisp_list
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.arguments import axes, integer, integers, items, real
 from sexpgpu.trace.arguments import axis as one_axis
@@ -26,7 +26,13 @@ def reshape_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 @library.builtin("reshape", "(x shape)")
 def reshape(x: Any, shape: Any) -> Tensor:
-    """The elements in row-major order under another shape; one size may be -1 (E-SHAPE-007 when it cannot fit)."""
+    """The elements in row-major order under another shape; one size may be -1 (E-SHAPE-007 when it cannot fit).
+
+    Shapes: any -> `shape`, of the same size.
+    Dtypes: any.
+    Errors: E-SHAPE-007 another number of elements; E-ARG-010.
+    Source: NumPy `reshape`.
+    """
     tensor = as_tensor(x, "reshape")
     sizes = list(integers("reshape", shape, "the shape"))
     known = math.prod(s for s in sizes if s != -1)
@@ -46,7 +52,13 @@ def reshape(x: Any, shape: Any) -> Tensor:
 
 @library.builtin("transpose", "(x &optional permutation)")
 def transpose(x: Any, permutation: Any = NIL) -> Tensor:
-    """The last two axes swapped, or all axes in the order of `permutation`."""
+    """The last two axes swapped, or all axes in the order of `permutation`.
+
+    Shapes: [..., m, n] -> [..., n, m], or axis i of the result is axis permutation[i].
+    Dtypes: any.
+    Errors: E-SHAPE-021 fewer than two axes; E-SHAPE-008 no permutation; E-SHAPE-002.
+    Source: NumPy `transpose`, array API `matrix_transpose`.
+    """
     tensor = as_tensor(x, "transpose")
     rank = tensor.type.rank
     if permutation is NIL:
@@ -73,13 +85,25 @@ def transpose(x: Any, permutation: Any = NIL) -> Tensor:
 
 @library.builtin("broadcast-to", "(x shape)")
 def broadcast(x: Any, shape: Any) -> Tensor:
-    """x stretched to `shape` by NumPy's rule (E-SHAPE-006 where an axis is neither equal nor 1)."""
+    """x stretched to `shape` by NumPy's rule (E-SHAPE-006 where an axis is neither equal nor 1).
+
+    Shapes: axes counted from the last are equal or 1 -> `shape`.
+    Dtypes: any.
+    Errors: E-SHAPE-006, E-SHAPE-005.
+    Source: NumPy `broadcast_to`.
+    """
     return broadcast_to(as_tensor(x, "broadcast-to"), shape_argument("broadcast-to", shape))
 
 
 @library.builtin("squeeze", "(x axis)")
 def squeeze(x: Any, axis: Any) -> Tensor:
-    """x without an axis of size 1."""
+    """x without an axis of size 1.
+
+    Shapes: [..., 1, ...] -> without that axis.
+    Dtypes: any.
+    Errors: E-SHAPE-022 an axis that is not 1; E-SHAPE-002.
+    Source: NumPy `squeeze`.
+    """
     tensor = as_tensor(x, "squeeze")
     at = one_axis("squeeze", axis, tensor.type.rank)
     shape = tensor.type.shape
@@ -96,7 +120,13 @@ def squeeze(x: Any, axis: Any) -> Tensor:
 
 @library.builtin("unsqueeze", "(x axis)")
 def unsqueeze(x: Any, axis: Any) -> Tensor:
-    """x with a new axis of size 1 at `axis` of the result."""
+    """x with a new axis of size 1 at `axis` of the result.
+
+    Shapes: any -> with an axis of size 1 more.
+    Dtypes: any.
+    Errors: E-SHAPE-002.
+    Source: array API `expand_dims`.
+    """
     tensor = as_tensor(x, "unsqueeze")
     at = one_axis("unsqueeze", axis, tensor.type.rank + 1)
     shape = tensor.type.shape
@@ -105,7 +135,13 @@ def unsqueeze(x: Any, axis: Any) -> Tensor:
 
 @library.builtin("slice", "(x axis start end &optional step)")
 def slice_(x: Any, axis: Any, start: Any, end: Any, step: Any = 1) -> Tensor:
-    """Elements start, start + step, ... before end along one axis; negative bounds count from the end, nil is none."""
+    """Elements start, start + step, ... before end along one axis; negative bounds count from the end, nil is none.
+
+    Shapes: one axis becomes shorter.
+    Dtypes: any.
+    Errors: E-SHAPE-002; E-VALUE-012 a step below 1; E-ARG-010.
+    Source: Python's slices.
+    """
     tensor = as_tensor(x, "slice")
     at = one_axis("slice", axis, tensor.type.rank)
     by = integer("slice", step, "the step")
@@ -135,14 +171,26 @@ def _list_of_tensors(what: str, values: Any) -> list[Tensor]:
 
 @library.builtin("concat", "(list axis)")
 def concat(values: Any, axis: Any) -> Tensor:
-    """The tensors one after another along `axis`; other sizes must agree (E-SHAPE-010)."""
+    """The tensors one after another along `axis`; other sizes must agree (E-SHAPE-010).
+
+    Shapes: sizes agree but along `axis`, where they add up.
+    Dtypes: any, the same for all.
+    Errors: E-SHAPE-010 other sizes differ; E-SHAPE-002; E-DTYPE-002; E-ARG-012 no tensors.
+    Source: NumPy `concatenate`.
+    """
     parts = _list_of_tensors("concat", values)
     return concat_tensors("concat", parts, one_axis("concat", axis, parts[0].type.rank))
 
 
 @library.builtin("stack", "(list &optional axis)")
 def stack(values: Any, axis: Any = 0) -> Tensor:
-    """Tensors of one shape along a new axis."""
+    """Tensors of one shape along a new axis.
+
+    Shapes: n of one shape -> an axis of size n more.
+    Dtypes: any, the same for all.
+    Errors: E-SHAPE-010, E-SHAPE-002, E-DTYPE-002; E-ARG-012 no tensors.
+    Source: NumPy `stack`.
+    """
     parts = _list_of_tensors("stack", values)
     at = one_axis("stack", axis, parts[0].type.rank + 1)
     return concat_tensors("stack", [unsqueeze(p, at) for p in parts], at)
@@ -150,7 +198,13 @@ def stack(values: Any, axis: Any = 0) -> Tensor:
 
 @library.builtin("split", "(x n axis)")
 def split(x: Any, n: Any, axis: Any) -> Any:
-    """A list of n equal parts along `axis` (E-SHAPE-023 when they would not be equal)."""
+    """A list of n equal parts along `axis` (E-SHAPE-023 when they would not be equal).
+
+    Shapes: [..., n k, ...] -> n of [..., k, ...].
+    Dtypes: any.
+    Errors: E-SHAPE-023 parts that are not equal; E-SHAPE-002; E-ARG-010.
+    Source: NumPy `split`.
+    """
     tensor = as_tensor(x, "split")
     at = one_axis("split", axis, tensor.type.rank)
     count = integer("split", n, "the count")
@@ -169,7 +223,13 @@ def split(x: Any, n: Any, axis: Any) -> Any:
 
 @library.builtin("pad", "(x widths &key value)")
 def pad(x: Any, widths: Any, *, value: Any = 0) -> Tensor:
-    """x with `((before after) ...)` elements of `value` around it, a pair an axis."""
+    """x with `((before after) ...)` elements of `value` around it, a pair an axis.
+
+    Shapes: each axis grows by before + after.
+    Dtypes: any; the value is 0 unless given.
+    Errors: E-SHAPE-004 not a pair an axis; E-DTYPE-008 a fraction among integers; E-ARG-010.
+    Source: NumPy `pad`, constant mode.
+    """
     tensor = as_tensor(x, "pad")
     pairs = [integers("pad", p, "a pair of widths") for p in items("pad", widths, "the widths")]
     if len(pairs) != tensor.type.rank or any(len(p) != 2 or min(p) < 0 for p in pairs):
@@ -180,6 +240,10 @@ def pad(x: Any, widths: Any, *, value: Any = 0) -> Tensor:
             actual=f"{len(pairs)} for rank {tensor.type.rank}",
         )
     filler = real("pad", value, ":value")
+    if not tensor.type.is_float and not filler.is_integer():
+        raise error(
+            "E-DTYPE-008", f"`pad`: the :value {filler} has no place in {tensor.type}", expected="a whole number"
+        )
     return tensor.graph.emit(
         "pad", tensor, low=tuple(p[0] for p in pairs), high=tuple(p[1] for p in pairs), value=filler
     )
@@ -187,17 +251,37 @@ def pad(x: Any, widths: Any, *, value: Any = 0) -> Tensor:
 
 @library.builtin("flip", "(x axis)")
 def flip(x: Any, axis: Any) -> Tensor:
-    """x reversed along an axis or a list of axes."""
+    """x reversed along an axis or a list of axes.
+
+    Shapes: any -> the same.
+    Dtypes: any.
+    Errors: E-SHAPE-002, E-SHAPE-003.
+    Source: NumPy `flip`.
+    """
     tensor = as_tensor(x, "flip")
     return tensor.graph.emit("flip", tensor, axes=axes("flip", axis, tensor.type.rank))
 
 
+def _counts(what: str, counts: tuple[int, ...]) -> tuple[int, ...]:
+    if any(n < 0 for n in counts):
+        raise error(
+            "E-VALUE-012", f"`{what}`: nothing can be repeated a negative number of times", actual=str(min(counts))
+        )
+    return counts
+
+
 @library.builtin("repeat-axis", "(x n axis)")
 def repeat_axis(x: Any, n: Any, axis: Any) -> Tensor:
-    """Each element n times in a row along `axis`."""
+    """Each element n times in a row along `axis`.
+
+    Shapes: [..., k, ...] -> [..., n k, ...].
+    Dtypes: any.
+    Errors: E-SHAPE-002; E-ARG-010; E-VALUE-012 a negative count.
+    Source: NumPy `repeat`.
+    """
     tensor = as_tensor(x, "repeat-axis")
     at = one_axis("repeat-axis", axis, tensor.type.rank)
-    count = integer("repeat-axis", n, "the count")
+    count = _counts("repeat-axis", (integer("repeat-axis", n, "the count"),))[0]
     shape = tensor.type.shape
     wide = broadcast_to(unsqueeze(tensor, at + 1), (*shape[: at + 1], count, *shape[at + 1 :]))
     return reshape_to(wide, (*shape[:at], shape[at] * count, *shape[at + 1 :]))
@@ -205,9 +289,15 @@ def repeat_axis(x: Any, n: Any, axis: Any) -> Tensor:
 
 @library.builtin("tile", "(x reps)")
 def tile(x: Any, reps: Any) -> Tensor:
-    """x repeated as a whole, `reps` times an axis."""
+    """x repeated as a whole, `reps` times an axis.
+
+    Shapes: each axis grows by its count.
+    Dtypes: any.
+    Errors: E-SHAPE-004 not a count an axis; E-ARG-010; E-VALUE-012 a negative count.
+    Source: NumPy `tile`.
+    """
     tensor = as_tensor(x, "tile")
-    counts = integers("tile", reps, "the repetitions")
+    counts = _counts("tile", integers("tile", reps, "the repetitions"))
     if len(counts) != tensor.type.rank:
         raise error("E-SHAPE-004", "`tile` needs a count for each axis", actual=f"{show(reps)} for {tensor.type}")
     for at, count in enumerate(counts):
@@ -219,27 +309,63 @@ def tile(x: Any, reps: Any) -> Tensor:
 
 @library.builtin("dim", "(x axis)")
 def dim(x: Any, axis: Any) -> int:
-    """The size of one axis, an ordinary integer."""
+    """The size of one axis, an ordinary integer.
+
+    Shapes: any.
+    Dtypes: any.
+    Errors: E-SHAPE-002.
+    Source: array API `shape`. It is known when traced.
+    """
     kind = _type(x, "dim")
     return kind.shape[one_axis("dim", axis, kind.rank)]
 
 
 @library.builtin("shape", "(x)")
 def shape(x: Any) -> Any:
-    """The sizes as an ordinary list."""
+    """The sizes as an ordinary list.
+
+    Shapes: any.
+    Dtypes: any.
+    Errors: E-TYPE-011 what is no tensor.
+    Source: array API `shape`. It is known when traced.
+    """
     return lisp_list(list(_type(x, "shape").shape))
 
 
 @library.builtin("rank", "(x)")
 def rank(x: Any) -> int:
-    """The number of axes, an ordinary integer."""
+    """The number of axes, an ordinary integer.
+
+    Shapes: any.
+    Dtypes: any.
+    Errors: E-TYPE-011 what is no tensor.
+    Source: array API `ndim`. It is known when traced.
+    """
     return _type(x, "rank").rank
 
 
 @library.builtin("size", "(x)")
 def size(x: Any) -> int:
-    """The number of elements, an ordinary integer."""
+    """The number of elements, an ordinary integer.
+
+    Shapes: any.
+    Dtypes: any.
+    Errors: E-TYPE-011 what is no tensor.
+    Source: array API `size`. It is known when traced.
+    """
     return _type(x, "size").size
+
+
+@library.builtin("dtype", "(x)")
+def dtype_of(x: Any) -> Any:
+    """The dtype as a keyword: :f32, :i32.
+
+    Shapes: any.
+    Dtypes: any.
+    Errors: E-TYPE-011 what is no tensor.
+    Source: array API `dtype`. It is known when traced.
+    """
+    return keyword(_type(x, "dtype").dtype)
 
 
 def _type(x: Any, what: str) -> TensorType:

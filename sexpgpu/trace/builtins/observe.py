@@ -32,7 +32,13 @@ class Batch(Foreign):
 
 @library.builtin("field", "(batch name)")
 def field(batch: Any, name: Any) -> Tensor:
-    """A field of the batch: [records, ...]. E-LOAD-040 names the fields there are."""
+    """A field of the batch.
+
+    Shapes: -> [records, ...], the shape of a record behind.
+    Dtypes: as its source has it.
+    Errors: E-LOAD-040 no such field; E-TYPE-012 not a batch.
+    Source: docs: Loaders and prepare.
+    """
     key = name_argument("field", name)
     if not isinstance(batch, Batch):
         raise error("E-TYPE-012", "`field` reads a batch, the argument of prepare", actual=show(batch))
@@ -50,8 +56,15 @@ def field(batch: Any, name: Any) -> Tensor:
 
 @library.builtin("counter", "(name n)")
 def counter(name: Any, n: Any) -> Any:
-    """Count `n` (an ordinary integer) per call under `name`: tokens, frames, whatever a rate is wanted of."""
+    """Count `n` (an ordinary integer) per call under `name`: tokens, frames, whatever a rate is wanted of.
+
+    Shapes: none.
+    Dtypes: an ordinary integer.
+    Errors: E-ARG-010 what is no integer.
+    Source: docs: Objective, metrics, counters.
+    """
     graph = current_graph("counter")
+    graph.must_be_open("counter")
     key = name_argument("counter", name)
     graph.counters[key] = graph.counters.get(key, 0) + integer("counter", n, "the count")
     return NIL
@@ -62,8 +75,15 @@ def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then:
     """Report a scalar: `:reduce` mean (weighted by records, or by `:weight`), sum, max or last; `:then` maps it.
 
     A masked mean brings its own weight, so that its average over a pass is exact. E-SHAPE-020 for no scalar.
+
+    Shapes: a scalar.
+    Dtypes: numbers, reported in the run's float.
+    Errors: E-SHAPE-020 not a scalar; E-RUN-030 a name twice; E-RUN-031 a name of the loop's; E-ARG-011 another
+    `:reduce`.
+    Source: docs: Objective, metrics, counters.
     """
     graph = current_graph("metric")
+    graph.must_be_open("metric")
     tensor = as_tensor(value, "metric", like=TensorType((), graph.float_type))
     if tensor.type.shape:
         raise error(
@@ -93,9 +113,57 @@ def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then:
     return NIL
 
 
+@library.builtin("sample", "(name value &key as)")
+def sample(name: Any, value: Any, *, as_: Any = "array") -> Any:
+    """Show a tensor: `:as` :text (ids, [time] or [texts, time]), :image ([images, channels, height, width], without
+    channels, or one of either) or :array. For evaluations, which show their first batch, and `:emit` of a generator.
+    """
+    graph = current_graph("sample")
+    graph.must_be_open("sample")
+    key = graph.metric_name(name_argument("sample", name))
+    if graph.training:
+        raise error(
+            "E-FLOW-009", f"`sample` of `{key}` in the train graph", help="in `evaluate`, or in :emit of a defgenerator"
+        )
+    tensor = as_tensor(value, "sample")
+    form: Any = choice("sample", as_, ":as", ("text", "image", "array"))
+    _require_showable(key, form, tensor)
+    if any(o.role == "sample" and o.name == key for o, _ in graph.outputs):
+        raise error("E-RUN-030", f"sample `{key}` is shown twice in one graph", help="give it another name")
+    graph.output("sample", key, tensor, form=form)
+    return NIL
+
+
+def _require_showable(key: str, form: str, tensor: Tensor) -> None:
+    """E-SHAPE-031 where the tensor is none that can be shown so."""
+    rank, shape, integer = tensor.type.rank, tensor.type.shape, not tensor.type.is_float
+    wanted = {
+        "text": ("integers [time] or [texts, time]", integer and rank in (1, 2)),
+        "image": (
+            "[images, 1 or 3 channels, height, width], or without images or channels",
+            rank in (2, 3) or (rank == 4 and shape[1] in (1, 3)),
+        ),
+    }
+    expected, fits = wanted.get(form, ("", True))
+    if not fits:
+        raise error(
+            "E-SHAPE-031",
+            f"sample `{key}` cannot be shown as :{form}",
+            expected=expected,
+            actual=str(tensor.type),
+            notes=tensor.provenance(),
+        )
+
+
 @library.builtin("training-p", "()")
 def training_p() -> Any:
-    """t while the train graph is traced, nil in evaluations."""
+    """t while the train graph is traced, nil in evaluations.
+
+    Shapes: none.
+    Dtypes: none.
+    Errors: E-FLOW-003 outside a graph.
+    Source: docs: Models and parameters.
+    """
     return T if current_graph("training-p").training else NIL
 
 
@@ -104,11 +172,17 @@ def step_sum(x: Any) -> Tensor:
     """The sum of a scalar over all microbatches of the step, known before they run. x must not depend on parameters.
 
     Outside training, and with one microbatch, it is x itself.
+
+    Shapes: a scalar -> a scalar.
+    Dtypes: numbers.
+    Errors: E-SHAPE-020 not a scalar; E-FLOW-006 it depends on a parameter.
+    Source: docs: Objective, metrics, counters.
     """
     tensor = as_tensor(x, "step-sum")
     if tensor.type.shape:
         raise error("E-SHAPE-020", "`step-sum` sums a scalar", expected="rank 0", actual=str(tensor.type))
     graph = tensor.graph
+    graph.must_be_open("step-sum")
     if not graph.training or graph.microbatches == 1:
         return tensor
     name = f"step-sum-{sum(o.role == 'step_term' for o, _ in graph.outputs)}"
@@ -121,6 +195,11 @@ def step_mean(x: Any, w: Any) -> Tensor:
     """sum(x)/sum(w) over the whole step, exact however its records are split; x and w are scalars or are summed.
 
     The result carries sum(w) as the weight of a metric made of it.
+
+    Shapes: any, any -> a scalar.
+    Dtypes: numbers -> the run's float.
+    Errors: E-FLOW-006 `w` depends on a parameter.
+    Source: docs: Objective, metrics, counters.
     """
     top, bottom = (_total("step-mean", v) for v in (x, w))
     bottom = bottom.graph.cast_float(bottom)

@@ -18,6 +18,11 @@ def matmul(x: Any, y: Any) -> Tensor:
     """Matrix product of [..., m, k] and [..., k, n]; leading axes broadcast; a vector counts as one row or column.
 
     E-SHAPE-013 names both contracted sizes and where they come from.
+
+    Shapes: [..., m, k] and [..., k, n] -> [..., m, n].
+    Dtypes: numbers, the same for both.
+    Errors: E-SHAPE-013; E-DTYPE-001, E-DTYPE-002.
+    Source: NumPy `matmul`.
     """
     a, b = tensors("matmul", x, y)
     if a.type.rank == 0 or b.type.rank == 0:
@@ -68,7 +73,13 @@ def _mismatch(a: Tensor, b: Tensor, why: str, actual: str | None = None) -> Exce
 
 @library.builtin("outer", "(x y)")
 def outer(x: Any, y: Any) -> Tensor:
-    """x_i * y_j for vectors [n] and [m]: [n, m]."""
+    """x_i * y_j for vectors [n] and [m]: [n, m].
+
+    Shapes: [n] and [m] -> [n, m].
+    Dtypes: numbers, the same for both.
+    Errors: E-SHAPE-012 not two vectors; E-DTYPE-002.
+    Source: NumPy `outer`.
+    """
     a, b = tensors("outer", x, y)
     if a.type.rank != 1 or b.type.rank != 1:
         raise error("E-SHAPE-012", "`outer` needs two vectors", actual=f"{a.type} and {b.type}")

@@ -1,0 +1,190 @@
+"""Reverse mode: the cotangents of a list of operations, by the `vjp` of each (Griewank & Walther, ch. 3).
+
+The pass `autodiff` sweeps whole graphs with it and tracing sweeps what `(grad f x)` asks for. A loop's derivative is
+a loop that runs the other way: its states are the cotangents of the states and the sums of those of the shared values;
+each turn computes the body again from the state that came in, which the forward loop keeps for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mlir import ir
+
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.loops import (
+    CALL,
+    Loop,
+    call_loop,
+    close_body,
+    inline,
+    loop_of,
+    module_of,
+    new_body,
+)
+from sexpgpu.dialects.ops import OPS
+from sexpgpu.dialects.read import attrs_of, op_name
+from sexpgpu.dialects.signature import type_of
+
+
+def cotangents(builder: Builder, ops: Sequence[Any], seeds: Mapping[Any, Val], wrt: Iterable[Any]) -> dict[Any, Val]:
+    """Cotangents, by value, of what lies between `wrt` and the seeded values; one not reached is absent.
+
+    `ops` are in order. What is added stands at the builder's place, each operation at the location of the one it
+    comes from; loops among `ops` may be replaced by loops that keep their states.
+    """
+    active = _active(ops, wrt)
+    found: dict[Any, Val] = {value: seed for value, seed in seeds.items() if value in active}
+    for op in reversed(ops):
+        received = [found.get(r) for r in op.results]
+        if all(g is None for g in received) or not any(v in active for v in op.operands):
+            continue
+        builder.location = op.location
+        for value, cotangent in _of_operands(builder, op, received, active):
+            if cotangent is not None and value in active:
+                before = found.get(value)
+                found[value] = cotangent if before is None else before + cotangent
+    return found
+
+
+def _active(ops: Iterable[Any], wrt: Iterable[Any]) -> set[Any]:
+    """Float values that depend on `wrt` through differentiable operations."""
+    active = set(wrt)
+    for op in ops:
+        if _differentiable(op) and any(v in active for v in op.operands):
+            active.update(r for r in op.results if type_of(r).is_float)
+    return active
+
+
+def _differentiable(op: Any) -> bool:
+    return bool(op.operation.name == CALL) or OPS[op_name(op)].vjp is not None
+
+
+def _of_operands(builder: Builder, op: Any, received: list[Val | None], active: set[Any]) -> Any:
+    """(operand, cotangent) of one operation, from the cotangents of its results."""
+    operands = list(op.operands)
+    ins = [Val(builder, v, type_of(v)) for v in operands]
+    outs = [Val(builder, r, type_of(r)) for r in op.results]
+    if (found := loop_of(op)) is not None:
+        return zip(operands, _of_loop(builder, op, *found, ins, received, active), strict=True)
+    gs = [g or builder.constant(0, out.type) for g, out in zip(received, outs, strict=True)]
+    vjp = OPS[op_name(op)].vjp
+    assert vjp is not None  # only active operations are looked at
+    if len(outs) == 1:
+        given = vjp(builder, gs[0], outs[0], *ins, **attrs_of(op))
+    else:
+        given = vjp(builder, tuple(gs), tuple(outs), *ins, **attrs_of(op))
+    return zip(operands, given, strict=True)
+
+
+def _of_loop(
+    builder: Builder,
+    op: Any,
+    loop: Loop,
+    body: Any,
+    ins: list[Val],
+    received: list[Val | None],
+    active: set[Any],
+) -> list[Val | None]:
+    module = module_of(op)
+    first = loop.states
+    last = first + len(loop.items)
+    kept = _keeping_states(builder, op, loop, body, ins)
+    states = [i for i in range(first) if ins[i].type.is_float]
+    items = [i for i in range(first, last) if ins[i].value in active]
+    shared = [i for i in range(last, len(ins)) if ins[i].value in active]
+    outs = [j for j in range(len(loop.outs)) if received[first + j] is not None]
+
+    turn = loop.body_types([v.type for v in ins])
+    given = [received[first + j] for j in outs]
+    taken = [
+        *[turn[i] for i in states],
+        *[turn[i] for i in shared],
+        *turn[:last],
+        *[type_of(v) for v in _returned(body, [first + j for j in outs])],
+        *turn[last:],
+    ]
+    name = ir.StringAttr(body.attributes["sym_name"]).value
+    symbol, block = new_body(module, builder, f"{name}.reverse", taken)
+    inner = Builder(builder.context, ir.InsertionPoint(block), builder.location)
+    arguments = [Val(inner, a, type_of(a)) for a in block.arguments]
+    dstates, rest = arguments[: len(states)], arguments[len(states) :]
+    sums, rest = rest[: len(shared)], rest[len(shared) :]
+    primal, rest = rest[:last], rest[last:]
+    douts, whole = rest[: len(outs)], rest[len(outs) :]
+    inputs = [*primal, *whole]
+    copies, results = inline(inner, body, [v.value for v in inputs])
+    seeds: dict[Any, Val] = {}
+    for value, seed in [
+        *[(results[i], g) for i, g in zip(states, dstates, strict=True)],
+        *[(results[first + j], g) for j, g in zip(outs, douts, strict=True)],
+    ]:
+        seeds[value] = seeds[value] + seed if value in seeds else seed
+    sought = [*states, *items, *shared]
+    found = cotangents(inner, copies, seeds, [inputs[i].value for i in sought])
+    inner.location = builder.location
+
+    def reached(i: int) -> Val:
+        return found.get(inputs[i].value) or inner.constant(0, inputs[i].type)
+
+    gives = [
+        *[reached(i) for i in states],
+        *[total + found[inputs[i].value] if inputs[i].value in found else total
+          for i, total in zip(shared, sums, strict=True)],
+        *[reached(i) for i in items],
+    ]  # fmt: skip
+    close_body(block, [v.value for v in gives], builder.location)
+
+    back = Loop(
+        symbol,
+        len(states) + len(shared),
+        (*[0] * first, *loop.items, *[loop.outs[j] for j in outs]),
+        tuple(loop.items[i - first] for i in items),
+        not loop.reverse,
+    )
+    operands = [
+        *[received[i] or builder.constant(0, ins[i].type) for i in states],
+        *[builder.constant(0, ins[i].type) for i in shared],
+        *kept,
+        *ins[first:last],
+        *[g for g in given if g is not None],
+        *ins[last:],
+    ]
+    results_back = call_loop(builder, module, back, f"{name}.back", operands)
+    answer: list[Val | None] = [None] * len(ins)
+    for i, cotangent in zip([*states, *shared, *items], results_back, strict=True):
+        answer[i] = cotangent
+    return answer
+
+
+def _returned(body: Any, indices: Iterable[int]) -> list[Any]:
+    operands = list(list(body.regions[0].blocks[0].operations)[-1].operands)
+    return [operands[i] for i in indices]
+
+
+def _keeping_states(builder: Builder, op: Any, loop: Loop, body: Any, ins: list[Val]) -> list[Val]:
+    """The states that came into each turn, stacked on axis 0; the loop is replaced by one that gives them.
+
+    The old call is left unused, for `simplify` to remove: values of it may be held elsewhere.
+    """
+    if not loop.states:
+        return []
+    module = module_of(op)
+    symbol, block = new_body(
+        module,
+        builder,
+        f"{ir.StringAttr(body.attributes['sym_name']).value}.kept",
+        loop.body_types([v.type for v in ins]),
+    )
+    inner = Builder(builder.context, ir.InsertionPoint(block), builder.location)
+    arguments = list(block.arguments)
+    _, results = inline(inner, body, arguments)
+    close_body(block, [*results, *arguments[: loop.states]], builder.location)
+    keeping = Loop(symbol, loop.states, loop.items, (*loop.outs, *[0] * loop.states), loop.reverse)
+    at_call = Builder(builder.context, ir.InsertionPoint(op), op.location)
+    operands = [Val(at_call, v.value, v.type) for v in ins]
+    made = call_loop(at_call, module, keeping, ir.FlatSymbolRefAttr(op.attributes["callee"]).value, operands)
+    for old, new in zip(op.results, made, strict=False):
+        old.replace_all_uses_with(new.value)
+    return [Val(builder, v.value, v.type) for v in made[len(op.results) :]]

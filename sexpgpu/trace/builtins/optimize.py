@@ -1,0 +1,141 @@
+"""The compiler's side of `defoptimizer`, and the functions over optimizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sexpgpu.diag import error, nearest
+from sexpgpu.lang.active import as_function
+from sexpgpu.lang.builtin import Library, python_name, show
+from sexpgpu.lang.conditions import CallFault
+from sexpgpu.lang.faults import calling_span, current_span
+from sexpgpu.lang.forms import NIL, Symbol, one
+from sexpgpu.lang.functions import info_of_function
+from sexpgpu.trace.arguments import items, name
+from sexpgpu.trace.graph import current_graph
+from sexpgpu.trace.optimizers import GroupDeclaration, Optimizer, OptimizerGroups, StateDeclaration
+from sexpgpu.trace.tensor import Tensor, as_tensor
+from sexpgpu.trace.updates import InnerOptimizer, current_update
+
+library = Library("optimizers")
+
+_OPTIONS = ("like", "shape", "dtype", "init", "when")
+
+
+@library.builtin("%defoptimizer", "(name again arguments parts)")
+def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer | OptimizerGroups:
+    """What calling a `defoptimizer` gives: `parts` of the arguments is its states, update, view and hyperparameters.
+
+    Around groups it gives groups: each with its optimizer wrapped.
+    """
+    try:
+        found = one(as_function(parts)(*items("defoptimizer", arguments, "the arguments")))
+    except CallFault as fault:
+        # Arguments that do not fit are the caller's fault, two frames up: start the traceback anew.
+        raise CallFault(fault.diagnostic) from None
+    states, update, view, hypers = items("defoptimizer", found, "the parts")
+    pairs = [items("defoptimizer", pair, "a hyperparameter") for pair in items("defoptimizer", hypers, "the rest")]
+    given = tuple(items("defoptimizer", arguments, "the arguments"))
+    groups = next((value for _, value in pairs if isinstance(value, OptimizerGroups)), None)
+    if groups is not None:
+        return groups.wrapped(lambda inner: as_function(again)(*(inner if a is groups else a for a in given)))
+    info = info_of_function(parts)
+    assert info is not None  # the macro writes a function
+    return Optimizer(
+        name("defoptimizer", key),
+        as_function(again),
+        info.parameters,
+        given,
+        _states(states),
+        update,
+        None if view is NIL else view,
+        {label.name: value for label, value in pairs if isinstance(value, Optimizer)},
+        calling_span(),
+    )
+
+
+def _states(states: Any) -> tuple[StateDeclaration, ...]:
+    declared: dict[str, StateDeclaration] = {}
+    for state in items("defoptimizer", states, "the states"):
+        label, *options = items("defstate", state, "a state")
+        given = {python_name(k.name): f for k, f in zip(options[::2], options[1::2], strict=True)}
+        for unknown in (k for k in given if k not in _OPTIONS):
+            near = nearest(unknown, _OPTIONS)
+            known = " ".join(f":{k}" for k in _OPTIONS)
+            raise error(
+                "E-ARG-002",
+                f"`defstate` has no keyword :{unknown}; it has {known}",
+                help=f":{near}" if near else None,
+            )
+        key = name("defstate", label)
+        if key in declared or set(key) & {".", "/"}:
+            said = "is declared twice" if key in declared else "has a `.` or a `/` in its name"
+            raise error("E-OPT-009", f"state `{key}` {said}", expected="a name of its own without these")
+        declared[key] = StateDeclaration(key, given)
+    return tuple(declared.values())
+
+
+@library.builtin("optimizer-groups", "(default &rest groups)")
+def optimizer_groups(default: Any, *groups: Any) -> OptimizerGroups:
+    """An optimizer with groups of parameters that differ."""
+    if not isinstance(default, Optimizer):
+        raise error("E-OPT-001", "`optimizer-groups` needs an optimizer first", actual=show(default))
+    for given in groups:
+        if not isinstance(given, GroupDeclaration):
+            raise error("E-OPT-001", "`optimizer-groups` takes (group ...) forms after it", actual=show(given))
+    return OptimizerGroups(default, groups)
+
+
+@library.builtin("group", "(selector &rest overrides)")
+def group(selector: Any, *overrides: Any) -> GroupDeclaration:
+    """Parameters that a selector picks, with other hyperparameters or another optimizer."""
+    return GroupDeclaration(selector, overrides, current_span())
+
+
+@library.builtin("inner-update", "(inner param grad ctx)")
+def inner_update(inner: Any, param: Any, grad: Any, ctx: Any) -> Tensor:
+    """The next value of a tensor of the parameter's type, as an optimizer that is a hyperparameter has it.
+
+    E-OPT-008 when it is none, or the tensors are of another type.
+    """
+    return current_update("inner-update").apply(inner, param, grad, ctx)
+
+
+@library.builtin("%hyper", "(name value)")
+def hyper(key: Any, value: Any) -> Any:
+    """A hyperparameter inside an update: a schedule is traced at the step, the learning rate is also reported."""
+    update = current_update("a hyperparameter")
+    if isinstance(value, Optimizer):
+        return InnerOptimizer(f"{update.prefix}{name('a hyperparameter', key)}.", value)
+    if callable(value):
+        value = one(as_function(value)(step_tensor()))
+    if isinstance(key, Symbol) and key.name == "lr" and value is not NIL:
+        rate = as_tensor(value, "lr")
+        if rate.type.shape == () and not any(o.role == "value" for o, _ in update.graph.outputs):
+            update.graph.output("value", "lr", update.graph.cast_float(rate))
+    return value
+
+
+def step_tensor() -> Tensor:
+    """The optimizer step as a scalar of the run's float type."""
+    graph = current_graph("a schedule")
+    return graph.cast_float(graph.context_value("step"))
+
+
+@library.builtin("run-steps", "()")
+def run_steps() -> Any:
+    """Planned steps of the run: an integer when `defrun` says it, else a scalar the loop feeds."""
+    graph = current_graph("run-steps")
+    return graph.steps if graph.steps is not None else graph.cast_float(graph.context_value("steps"))
+
+
+@library.builtin("%state", "(name)")
+def state(key: Any) -> Any:
+    """The value of an optimizer state, the new one once it is set."""
+    return current_update("a state").value(name("a state", key))
+
+
+@library.builtin("%set-state", "(name value)")
+def set_state(key: Any, value: Any) -> Any:
+    """Set an optimizer state; E-OPT-005 when the value does not fit it."""
+    return current_update("set-state").set_state(name("set-state", key), value)
