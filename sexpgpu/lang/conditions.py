@@ -159,7 +159,7 @@ def condition_of(fault: SxError) -> Condition:
 
 
 HANDLING_WORK = 400
-SUGGESTING_WORK = 12_000
+SUGGESTING_WORK = 24_000
 """Steps that handling an error takes, and one about a name, for which similar names are looked up."""
 
 

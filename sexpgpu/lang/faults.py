@@ -111,14 +111,19 @@ def _steps(traceback: TracebackType | None, around: FrameType | None = None) -> 
         frames.append((traceback.tb_frame, traceback.tb_lasti))
         traceback = traceback.tb_next
     found: list[_Step] = []
+    made: dict[tuple[int, int], _Step] = {}  # a deep recursion is at the same few places again and again
     for frame, instruction in frames:
-        module = frame.f_globals.get(MARK)
         code = frame.f_code
+        again = made.get((id(code), instruction))
+        if again is not None:
+            found.append(again)
+            continue
+        module = frame.f_globals.get(MARK)
         if module is not None and not module.internal and code.co_filename != "<deferred>":
             if found and code.co_filename == EVALUATED:  # a text of no file: what evaluates it is shown
                 continue
             if found and code.co_name.startswith("turn."):  # a turn of a loop: part of the function around it
-                found[-1].span = _span(code, instruction)
+                found[-1] = _Step(found[-1].name, found[-1].definition, _span(code, instruction), found[-1].module)
                 continue
             span = _span(code, instruction)
             info = info_of(code.co_name)
@@ -126,7 +131,8 @@ def _steps(traceback: TracebackType | None, around: FrameType | None = None) -> 
                 continue  # a local function that a macro wrote: no form in it has a place of its own
             name = code.co_name.partition("#")[0]
             definition = code.co_qualname.partition("#")[0]
-            found.append(_Step(name, definition, span, module))
+            made[id(code), instruction] = _Step(name, definition, span, module)
+            found.append(made[id(code), instruction])
     return found
 
 

@@ -13,6 +13,8 @@ from sexpgpu.lang.forms import MV, Cons
 
 MOST_ELEMENTS: Final = 1000
 """How many elements of a list are looked at."""
+MOST_FRAMES: Final = 50
+"""How many frames are looked into: those that the builtin begins with."""
 DEEPEST_LOOK: Final = 3
 """How many levels of vectors are: a vector may hold itself."""
 
@@ -67,7 +69,7 @@ def poison_met(traceback: TracebackType | None) -> Poison | None:
         else:
             frames.append(traceback.tb_frame)
         traceback = traceback.tb_next
-    for frame in frames:
+    for frame in frames[:MOST_FRAMES]:
         for value in frame.f_locals.values():
             found = poison_among(value)
             if found is not None:
