@@ -139,7 +139,7 @@ class Group:
     constants: tuple[float, ...] = ()
 
 
-Order = Literal["sequential", "shuffle", "random", "index-file"]
+Order = Literal["sequential", "shuffle", "random", "streams", "index-file"]
 
 
 @frozen

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from sexpgpu.data.arrays import Array, array_header, read_array
-from sexpgpu.data.order import Indices, Listed, Order, OrderName, Random, Sequential, Shuffle, order_key
+from sexpgpu.data.order import Indices, Listed, Order, OrderName, Random, Sequential, Shuffle, Streams, order_key
 from sexpgpu.data.readers import Reader, open_source
 from sexpgpu.data.source import Npy, Source
 from sexpgpu.diag import SxError, error
@@ -60,12 +60,14 @@ def open_loader(
     seed: int,
     index_file: str | None = None,
     wrap: bool = False,
+    microbatches: int = 1,
     base: Path | None = None,
     opened: dict[Source, Reader] | None = None,
 ) -> OpenLoader:
     """Opens a loader's sources; `opened` shares what loaders of one run have in common.
 
-    `E-LOAD-008`: fields of different lengths. `E-LOAD-009`: an index file that does not fit.
+    `microbatches` are those of a step, of which `streams` make rows of their own. `E-LOAD-008`: fields of different
+    lengths. `E-LOAD-009`: an index file that does not fit. `E-LOAD-006`: fewer records than streams.
     """
     cache = {} if opened is None else opened
     readers = {}
@@ -82,6 +84,16 @@ def open_loader(
             return OpenLoader(name, readers, count, Shuffle(count, batch, key), None)
         case "random":
             return OpenLoader(name, readers, count, Random(count, batch, key), None)
+        case "streams":
+            if count < batch * microbatches:
+                raise error(
+                    "E-LOAD-006",
+                    f"the streams of {name} have less than one record each",
+                    expected=f"{batch * microbatches} records or more, one for each row of a step",
+                    actual=f"{count} records",
+                    help="a smaller :batch, or windows with a smaller :stride",
+                )
+            return OpenLoader(name, readers, count, Streams(count, batch, microbatches), None)
         case "index-file":
             table = read_index_file(str(index_file), batch, readers, base)
             listed = Listed(table, -(-count // batch))

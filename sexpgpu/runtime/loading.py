@@ -14,7 +14,12 @@ from sexpgpu.experiment import Loader, LoaderField
 
 @define
 class Loaders:
-    """The loaders opened so far, by name; sources that several share are read once."""
+    """The loaders opened so far, by name; sources that several share are read once.
+
+    `microbatches` are those of a step.
+    """
+
+    microbatches: int = 1
 
     _opened: dict[str, OpenLoader] = attribute(factory=dict, init=False)
     _sources: dict[Source, Reader] = attribute(factory=dict, init=False)
@@ -39,6 +44,7 @@ class Loaders:
             seed=loader.seed,
             index_file=loader.index_file,
             wrap=loader.wrap,
+            microbatches=self.microbatches,
             opened=self._sources,
         )
         for name, reader in opened.readers.items():

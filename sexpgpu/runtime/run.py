@@ -128,7 +128,7 @@ def _run_in(
     try:
         if not history:
             status.update("compiling", {"step": 0})
-        loaders = Loaders()
+        loaders = Loaders(experiment.run.microbatches)
         trained = loaders.open(experiment.train_loader)
         for evaluation in experiment.evaluations:
             loaders.open(evaluation.loader)

@@ -27,7 +27,7 @@ library = Library("loaders and runs")
 
 RESERVED = ("train", "optim", "runtime")
 """Names that an evaluation pass cannot have: the loop's metrics are under them."""
-_ORDERS = ("sequential", "shuffle", "random")
+_ORDERS = ("sequential", "shuffle", "random", "streams")
 
 
 @library.builtin("%loader", "(name options fields)")
