@@ -40,7 +40,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Indexing": _names("gather take-along-axis scatter-add embed top-k sort index-update tril triu causal-mask"),
     "Control": _names("scan associative-scan stop-gradient checkpoint grad"),
     "Losses": _names("cross-entropy mse huber bce kl accuracy perplexity bits-per-byte"),
-    "Observation": _names("metric step-sum step-mean"),
+    "Observation": _names("metric sample step-sum step-mean"),
 }
 """The tables of tensor operations."""
 
@@ -53,7 +53,8 @@ BESIDE: dict[str, tuple[str, ...]] = {
 """What there is besides, listed on the same page."""
 
 USED_IN: dict[str, str] = dict.fromkeys(CHAPTERS["Random"], "tests/trace/test_random.py") | {
-    "metric": "tests/trace/test_masked_means.py",
+    "metric": "tests/trace/test_metrics.py",
+    "sample": "tests/cli/test_generate.py",
     "step-sum": "tests/trace/test_accumulation.py",
     "step-mean": "tests/trace/test_accumulation.py",
 }
