@@ -54,7 +54,8 @@ OPERATIONS: tuple[Entry, ...] = (
           "A scatter needs one update for every place that the indices name.",
           "(scatter-add (zeros '(5 3)) (arange 4) (zeros '(2 3)))"),
     Entry("E-SHAPE-041", "a window that does not fit",
-          "The windows of a convolution or a pool lie within the padded tensor, and those of a pool hold an element each.",
+          "The windows of a convolution or a pool lie within the padded tensor, and those of a pool hold an "
+          "element each.",
           "(pool-max (zeros '(1 1 4 4)) 5)"),
     Entry("E-SHAPE-042", "not a batch of sequences or images",
           "Convolutions and pools take [batch, channels, length] or [batch, channels, height, width].",
@@ -113,8 +114,8 @@ TRACING: tuple[Entry, ...] = (
           "In an `einsum` equal labels run together, so their axes are equally long.",
           '(einsum "ij,jk->ik" (zeros \'(2 3)) (zeros \'(4 5)))'),
     Entry("E-SHAPE-046", "queries, keys and values that do not fit",
-          "Attention takes [batch, heads, time, dim]. Keys and values have the same heads and times, queries and keys the "
-          "same dim, and each head of the keys serves as many heads of the queries as the next.",
+          "Attention takes [batch, heads, time, dim]. Keys and values have the same heads and times, queries and keys "
+          "the same dim, and each head of the keys serves as many heads of the queries as the next.",
           "(attend (zeros '(1 4 8 16)) (zeros '(1 3 8 16)) (zeros '(1 3 8 16)))"),
     Entry("E-DTYPE-003", "no such dtype",
           "The dtypes are :f32 :f64 :bf16 :i32 :i64 :u8 :bool, and :float for the run's own float type.",
@@ -170,8 +171,8 @@ TRACING: tuple[Entry, ...] = (
           "A dropout rate is at least 0 and below 1.",
           "(dropout x 1.5)"),
     Entry("E-VALUE-041", "not a specification of a sum",
-          "An `einsum` names each axis of each tensor by a letter, separates tensors by commas, and gives the labels of "
-          "the result behind ->. An ellipsis stands for the axes that are not named.",
+          "An `einsum` names each axis of each tensor by a letter, separates tensors by commas, and gives the labels "
+          "of the result behind ->. An ellipsis stands for the axes that are not named.",
           '(einsum "ij,jk->iz" (zeros \'(2 3)) (zeros \'(3 4)))'),
     Entry("E-FLOW-001", "a tensor as a test",
           "A graph is traced once and its tensors have no values then, so ordinary control flow cannot depend on one. "
@@ -203,8 +204,8 @@ TRACING: tuple[Entry, ...] = (
           "The function that `scan` runs gives the next state and what is collected: (values state y).",
           "(scan (lambda (s x) (+ s x)) init xs)"),
     Entry("E-FLOW-009", "a sample in the train graph",
-          "Samples show what a model makes, and training would make one every microbatch. An evaluation shows those of its "
-          "first batch, a generator what it emits.",
+          "Samples show what a model makes, and training would make one every microbatch. An evaluation shows those of "
+          "its first batch, a generator what it emits.",
           "(defun objective (logits labels) (sample 'x logits) ...)"),
     Entry("E-PARAM-001", "no initializer",
           "Every parameter and buffer says how it starts.",
@@ -253,14 +254,15 @@ TRACING: tuple[Entry, ...] = (
           "A state keeps its shape and dtype for the whole run.",
           "(set-state velocity (sum grad :axis 0))"),
     Entry("E-OPT-006", "no such state",
-          "Only what a `defstate` declares has a value and can be set, for parameters that its `:when` does not leave out.",
+          "Only what a `defstate` declares has a value and can be set, for parameters that its `:when` does not "
+          "leave out.",
           "(set-state velocty v)"),
     Entry("E-OPT-007", "an update of another shape",
           "An update returns the parameter's next value, of its shape and dtype.",
           "(optimizer-update (param grad ctx) (sum grad :axis 0))"),
     Entry("E-OPT-008", "an inner optimizer that cannot be applied",
-          "`inner-update` takes an optimizer that is a hyperparameter of the one that calls it, where its states are kept,"
-          " and a parameter and a gradient of the type of the updated one.",
+          "`inner-update` takes an optimizer that is a hyperparameter of the one that calls it, where its states are "
+          "kept, and a parameter and a gradient of the type of the updated one.",
           "(inner-update (sgd) param grad ctx)"),
     Entry("E-OPT-009", "the name of a state",
           "States are told apart by their names; `.` and `/` join these to paths.",
@@ -309,8 +311,8 @@ TRACING: tuple[Entry, ...] = (
           "What :emit shows with `sample` is all that a generator leaves behind.",
           "(defgenerator story (:trips 9) (:init (ctx) ...) (:trip (s i ctx) ...) (:emit (s) s))"),
     Entry("E-RUN-034", "a prompt that means nothing",
-          "A prompt is turned into ids by the alphabet of a text: the only one among the loader's fields, or the one that "
-          ":text names.",
+          "A prompt is turned into ids by the alphabet of a text: the only one among the loader's fields, or the one "
+          "that :text names.",
           "sexpgpu generate runs/digits-1 --prompt hello"),
     Entry("E-RUN-035", "a generator that is not there",
           "An experiment's generators are its `defgenerator` forms; where there are several the verb needs a name.",
