@@ -18,7 +18,7 @@ from sexpgpu.trace.builtins import LIBRARIES
 from sexpgpu.trace.builtins.meanings import MEANINGS
 from tests.docs.blocks import ROOT
 
-FORMS = ROOT / "sexpgpu" / "library" / "forms.sx"
+DEFINING = tuple(ROOT / "sexpgpu" / "library" / name for name in ("forms.sx", "losses.sx"))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class Documented:
 
 
 def documentation() -> dict[str, Documented]:
-    """Of each public function of tensors: of the libraries, of forms.sx, and of what Common Lisp has by that name."""
+    """Of each public function of tensors: of the libraries, of `DEFINING`, and of what Common Lisp has by that name."""
     found = {name: Documented(meaning.call, meaning.doc) for name, meaning in MEANINGS.items()}
     for library in LIBRARIES:
         for builtin in library:
@@ -81,7 +81,8 @@ def documentation() -> dict[str, Documented]:
 
 
 def _defined() -> Iterator[tuple[str, Documented]]:
-    for read in read_text(Source(str(FORMS), FORMS.read_text("utf-8")), lambda _: None):
+    texts = [Source(str(file), file.read_text("utf-8")) for file in DEFINING]
+    for read in (form for text in texts for form in read_text(text, lambda _: None)):
         kind, name, *rest = read.datum
         if kind.name in ("defun", "defmacro") and isinstance(name, Symbol) and len(rest) > 1:
             parameters = print_form(rest[0])[1:-1] if isinstance(rest[0], Cons) else ""
