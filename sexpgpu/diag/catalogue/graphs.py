@@ -279,6 +279,13 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-LOAD-042", "a loader without fields",
           "A loader reads one field at least.",
           "(defloader train-loader (:batch 8))"),
+    Entry("E-LOAD-043", "stages that are not alike",
+          "One graph reads every stage of a loader, so all stages have fields of the same names and types.",
+          "(defloader train-loader (:batch 8) (stage a (x (chars \"a.txt\"))) (stage b (y (chars \"a.txt\"))))"),
+    Entry("E-LOAD-044", "an evaluation with stages",
+          "`curriculum` chooses stages for training, by what evaluations report. Evaluations are comparable only if they "
+          "read the same records each time: they have a loader without stages.",
+          "(defeval val (:loader train-loader))"),
     Entry("E-RUN-001", "no train-loader", "The run reads its batches from the loader named `train-loader`.", ""),
     Entry("E-RUN-002", "no prepare", "`prepare` turns a batch into the model's input and the labels.", ""),
     Entry("E-RUN-003", "no model", "The name `model` holds the model instance that is trained.", ""),
