@@ -45,6 +45,7 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("E-SHAPE-021", "(random-flip (sum x :axis 0))"),
     ("E-VALUE-012", "(attend (reshape x '(1 1 4 2)) (ones '(1 1 4 2)) (ones '(1 1 4 2)) :window 0)"),
     ("E-SHAPE-046", "(attend (ones '(1 3 4 2)) (ones '(1 2 4 2)) (ones '(1 2 4 2)))"),
+    ("E-SHAPE-046", "(attend (ones '(1 1 3 2)) (ones '(1 1 2 2)) (ones '(1 1 2 2)) :causal t)"),
     ("E-DTYPE-001", "(attend (ones '(1 1 2 2)) (ones '(1 1 2 2)) (ones '(1 1 2 2)) :mask (ones '(2 2)))"),
     ("E-VALUE-012", "(conv s (ones '(1 2 2)) :stride 0)"),
     ("E-VALUE-012", "(conv s (ones '(1 2 2)) :dilation 0)"),

@@ -220,6 +220,13 @@ def attention_mask(queries: Any, keys: Any, causal: Any, window: Any) -> Tensor:
     With `causal` none behind it, with a `window` none that is `window` or more away.
     """
     rows, columns = integer("attend", queries, "the queries"), integer("attend", keys, "the keys")
+    if rows > columns:  # the first queries would stand before the first key and see nothing
+        raise error(
+            "E-SHAPE-046",
+            "`attend`: with :causal or :window the last query stands at the last key, and there are more queries",
+            expected=f"{columns} queries at most, as there are keys",
+            actual=f"{rows}",
+        )
     graph = current_graph("attend")
     shape = (rows, columns)
     here = pointwise("add", "attend", positions(graph, shape, 0), columns - rows)
