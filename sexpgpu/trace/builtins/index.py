@@ -229,16 +229,18 @@ def attention_mask(queries: Any, keys: Any, causal: Any, window: Any) -> Tensor:
         )
     graph = current_graph("attend")
     shape = (rows, columns)
-    here = pointwise("add", "attend", positions(graph, shape, 0), columns - rows)
-    ahead = pointwise("sub", "attend", positions(graph, shape, 1), here)
-    seen = [pointwise("le", "attend", ahead, 0)] if causal is not NIL else []
+    here, there = _moved(positions(graph, shape, 0), columns - rows), positions(graph, shape, 1)
+    seen = [pointwise("ge", "attend", here, there)] if causal is not NIL else []
     if window is not NIL:
         reach = positive("attend", window, ":window")
-        distance = ahead if causal is NIL else pointwise("neg", "attend", ahead)
+        seen.append(pointwise("gt", "attend", there, _moved(here, -reach)))
         if causal is NIL:
-            distance = pointwise("abs", "attend", distance)
-        seen.append(pointwise("lt", "attend", distance, reach))
+            seen.append(pointwise("lt", "attend", there, _moved(here, reach)))
     return reduce(lambda a, b: pointwise("logical_and", "attend", a, b), seen)
+
+
+def _moved(places: Tensor, by: int) -> Tensor:
+    return pointwise("add", "attend", places, by) if by else places
 
 
 @library.builtin("%require-attention", "(q k v)")
