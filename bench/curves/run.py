@@ -111,7 +111,7 @@ def nielsen_curve(out: Path) -> Iterator[Comparison]:
 
 
 def mnist_conv_curve(out: Path) -> Iterator[Comparison]:
-    """The best of the test accuracies of pytorch/examples' network: 99.1 % in its logs, 99.0 % passes, more does too."""
+    """The best test accuracy of pytorch/examples' network: 99.1 % in its logs; 99.0 % passes, and so does more."""
     events = run(EXAMPLES / "mnist-conv.sx", out / "run")
     best = max(events.series("eval", "test/accuracy").values())
     yield compare("mnist-conv", "test/accuracy, best", {0: min(best, 0.991)}, {0: 0.991}, 0.001)
