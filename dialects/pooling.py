@@ -11,7 +11,7 @@ import numpy as np
 from sexpgpu.diag import error
 from sexpgpu.dialects.movement import reshaped
 from sexpgpu.dialects.opdef import Array, Attr, OpDef, Sample, Window, sample
-from sexpgpu.dialects.rules import require_count
+from sexpgpu.dialects.rules import require_count, require_same_dtype
 from sexpgpu.dialects.window import Ints, Windows, require_images, require_windows
 from sexpgpu.tensortype import DType, TensorType
 
@@ -38,18 +38,29 @@ def _infer(op: str, dtype: DType | None = None) -> Callable[..., TensorType]:
     return infer
 
 
+def _max_grad_infer(g: TensorType, x: TensorType, *, kernel: Ints, stride: Ints, low: Ints, high: Ints) -> TensorType:
+    require_same_dtype("pool_max_grad", "x", x, "g", g)
+    windows = _windows("pool_max_grad", x, kernel, stride, low, high)
+    _require_one_each("pool_max_grad", g, (*x.shape[:2], *windows.count))
+    return x
+
+
+def _require_one_each(op: str, g: TensorType, shape: Ints) -> None:
+    if g.shape != shape:
+        raise error(
+            "E-SHAPE-016",
+            f"{op}: g has not one element for each window",
+            expected=f"g: {TensorType(shape, g.dtype)}",
+            actual=f"g: {g}",
+        )
+
+
 def _spread_infer(g: TensorType, *, size: Ints, kernel: Ints, stride: Ints, low: Ints, high: Ints) -> TensorType:
     require_images("pool_mean_grad", g)
     require_count("pool_mean_grad", "size", size, g.rank - 2)
     x = TensorType((*g.shape[:2], *size), g.dtype)
     windows = _windows("pool_mean_grad", x, kernel, stride, low, high)
-    if g.shape[2:] != windows.count:
-        raise error(
-            "E-SHAPE-016",
-            "pool_mean_grad: g has not one element for each window",
-            expected=f"g: {TensorType((*g.shape[:2], *windows.count), g.dtype)}",
-            actual=f"g: {g}",
-        )
+    _require_one_each("pool_mean_grad", g, (*g.shape[:2], *windows.count))
     return x
 
 
@@ -106,13 +117,47 @@ def _mean_grad(
     return result
 
 
+def _max_grad(
+    g: Array, x: Array, *, kernel: Ints, stride: Ints, low: Ints, high: Ints, out: Array | None = None
+) -> Array:
+    result: Array = np.empty(x.shape, x.dtype) if out is None else out
+    result.fill(0)
+    bits = np.ascontiguousarray(g).view(_WORDS[g.itemsize])
+    images = max(1, _STRETCH_BYTES // max(1, math.prod(x.shape[1:]) * x.itemsize))
+    for start in range(0, len(x), images):
+        part = slice(start, start + images)
+        _spread_to_first(x[part], bits[part], _over(x.shape, kernel, stride, low, high), result[part])
+    return result
+
+
+def _spread_to_first(x: Array, bits: Array, windows: Windows, result: Array) -> None:
+    """Adds each window's cotangent, given by its bits, to the first of its greatest elements."""
+    greatest = _max(x, kernel=windows.kernel, stride=windows.stride, low=windows.low, high=windows.high)
+    broken = bool(np.isnan(greatest).any())
+    waiting = np.ones(greatest.shape, np.bool_)  # windows whose greatest has not been met
+    for places, elements in windows.within():
+        given = x[elements]
+        hit = given == greatest[places]
+        if broken:
+            hit |= np.isnan(given)
+        hit &= waiting[places]
+        waiting[places] ^= hit
+        result[elements] += (bits[places] * hit).view(x.dtype)  # of a float, infinity times false would be NaN
+
+
+_STRETCH_BYTES = 1 << 18  # what is worked on at once stays in the cache
+_WORDS: dict[int, type[np.signedinteger[Any]]] = {4: np.int32, 8: np.int64}
+
+
 def _max_vjp(b: Any, g: Any, out: Any, x: Any, **attrs: Any) -> tuple[Any, ...]:
-    shape = x.type.shape
-    lead, windows, elements = shape[:2], math.prod(g.type.shape[2:]), math.prod(shape[2:])
+    return (b("pool_max_grad", g, x, **attrs),)
+
+
+def _max_grad_vjp(b: Any, h: Any, out: Any, g: Any, x: Any, **attrs: Any) -> tuple[Any, ...]:
+    lead, windows = x.type.shape[:2], math.prod(g.type.shape[2:])
     chosen = reshaped(b, b("pool_argmax", x, **attrs), (*lead, windows))
-    zeros = b.constant(0, TensorType((*lead, elements), x.type.dtype))
-    spread = b("add_along_axis", zeros, chosen, reshaped(b, g, (*lead, windows)), axis=2)
-    return (reshaped(b, spread, shape),)
+    lines = reshaped(b, h, (*lead, math.prod(x.type.shape[2:])))
+    return reshaped(b, b("take_along_axis", lines, chosen, axis=2), g.type.shape), None
 
 
 def _mean_vjp(b: Any, g: Any, out: Any, x: Any, **attrs: Any) -> tuple[Any, ...]:
@@ -171,6 +216,19 @@ OPERATIONS = (
         vjp=None,
         samples=_SAMPLES,
         doc="where the greatest element of each window is, counted through the axes of space; the first of equals",
+    ),
+    OpDef(
+        name="pool_max_grad",
+        kind=Window("max", "operand"),
+        operands=("g", "x"),
+        attrs=_ATTRS,
+        infer=_max_grad_infer,
+        numpy=_max_grad,
+        vjp=_max_grad_vjp,
+        samples=tuple(
+            Sample((_infer("pool_max")(*given.types, **given.attrs), *given.types), given.attrs) for given in _SAMPLES
+        ),
+        doc="the derivative of pool_max at x, times g: each window's to the first of its greatest elements",
     ),
     OpDef(
         name="pool_mean",

@@ -18,7 +18,7 @@ from sexpgpu.diag import error
 from sexpgpu.dialects.arrays import plain
 from sexpgpu.dialects.opdef import Array, Attr, OpDef, Random, sample
 from sexpgpu.dialects.rules import require_dtype, require_sizes
-from sexpgpu.philox import philox4x32
+from sexpgpu.philox import philox_words
 from sexpgpu.tensortype import FLOATS, DType, TensorType
 
 Ints = tuple[int, ...]
@@ -48,31 +48,28 @@ def _uniform_infer(counter: TensorType, *, key: int, shape: Ints, dtype: DType) 
     return type
 
 
-def _words(counter: Array, key: int, shape: Ints) -> NDArray[np.uint32]:
-    """The four words of every element: u32[size, 4]."""
+def _words(counter: Array, key: int, shape: Ints, words: int) -> NDArray[np.uint32]:
+    """The leading words of every element: u32[words, size]."""
     size = math.prod(shape)
     microbatch, step, trip = (int(n) for n in counter)
-    element = np.arange(microbatch * size, (microbatch + 1) * size, dtype=np.uint64)
-    counters = np.empty((size, 4), np.uint32)
-    counters[:, 0] = element & np.uint64(0xFFFFFFFF)
-    counters[:, 1] = element >> np.uint64(32)
-    counters[:, 2] = step & 0xFFFFFFFF
-    counters[:, 3] = trip & 0xFFFFFFFF
-    return philox4x32(key & 0xFFFFFFFF, key >> 32 & 0xFFFFFFFF, counters)
+    return philox_words(key & 0xFFFFFFFF, key >> 32 & 0xFFFFFFFF, microbatch * size, size, step, trip, words)
 
 
 def _bits(counter: Array, *, key: int, shape: Ints) -> Array:
-    return np.ascontiguousarray(_words(counter, key, shape)[:, 0]).view(np.int32).reshape(shape)
+    return _words(counter, key, shape, 1).view(np.int32).reshape(shape)
 
 
 def _uniform(counter: Array, *, key: int, shape: Ints, dtype: DType) -> Array:
-    words = _words(counter, key, shape)
     if dtype == "f64":
-        whole = words[:, 0].astype(np.uint64) | words[:, 1].astype(np.uint64) << np.uint64(32)
-        return ((whole >> np.uint64(11)) * 2.0**-53).reshape(shape)
-    if dtype == "bf16":  # 8 bits: more would round up to 1
-        return ((words[:, 0] >> np.uint32(24)).astype(np.float32) * np.float32(2.0**-8)).reshape(shape)
-    return ((words[:, 0] >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)).reshape(shape)
+        low, high = _words(counter, key, shape, 2)
+        whole = low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
+        fraction: Array = (whole >> np.uint64(11)) * 2.0**-53
+        return fraction.reshape(shape)
+    (word,) = _words(counter, key, shape, 1)
+    bits = 8 if dtype == "bf16" else 24  # more would round up to 1
+    numbers: Array = (word >> np.uint32(32 - bits)).astype(np.float32)
+    numbers *= np.float32(2.0**-bits)
+    return numbers.reshape(shape)
 
 
 def _no_cotangent(b: Any, g: Any, out: Any, counter: Any, **attrs: Any) -> tuple[None]:

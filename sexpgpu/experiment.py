@@ -10,11 +10,13 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from sexpgpu.data.source import Source
+from sexpgpu.data.source import FieldSource, Source
 from sexpgpu.diag import Span
 from sexpgpu.tensortype import TensorType
 
-InputRole = Literal["param", "buffer", "state", "grad", "field", "ctx", "step_sum", "carry", "prompt", "value"]
+InputRole = Literal[
+    "param", "buffer", "state", "grad", "field", "ctx", "step_sum", "carry", "prompt", "observed", "value"
+]
 OutputRole = Literal[
     "loss", "metric", "weight", "counter", "grad", "param", "buffer", "state", "step_term", "sample", "carry", "value"
 ]
@@ -28,7 +30,8 @@ class Input:
 
     `param`, `buffer`, `grad`: a path. `state`: `path/state-name`. `field`: a loader field. `ctx`: one of
     `CONTEXT`. `step_sum`: the total over the step of the `step_term` of the same name. `carry`: a number, the place in
-    a generator's state. `prompt`: the ids of the text that a generator is to go on from.
+    a generator's state. `prompt`: the ids of the text that a generator is to go on from. `observed`: a metric of an
+    evaluation, by its full name.
     """
 
     role: InputRole
@@ -139,20 +142,31 @@ class Group:
     constants: tuple[float, ...] = ()
 
 
-Order = Literal["sequential", "shuffle", "random", "index-file"]
+Order = Literal["sequential", "shuffle", "random", "streams", "index-file"]
 
 
 @frozen
 class LoaderField:
     name: str
-    source: Source
-    type: TensorType  # of one batch: [batch, ...]
+    source: FieldSource
+    type: TensorType  # of one batch: [batch, ...]; of a step's row where the source is by step
     span: Span | None = None  # where its source is made
 
 
 @frozen
+class Stage:
+    """One of several sets of sources that a loader may read; all have the same fields."""
+
+    name: str
+    fields: tuple[LoaderField, ...]
+
+
+@frozen
 class Loader:
-    """Named fields read together, record by record. `seed` is the loader's own or the run's."""
+    """Named fields read together, record by record. `seed` is the loader's own or the run's.
+
+    With `stages`, of which `curriculum` chooses, `fields` are those of the first.
+    """
 
     name: str
     batch: int
@@ -162,6 +176,7 @@ class Loader:
     index_file: str | None = None  # absolute path, with order `index-file`
     wrap: bool = False
     span: Span | None = None
+    stages: tuple[Stage, ...] = ()
 
 
 @frozen
@@ -261,3 +276,4 @@ class Experiment:
     views: dict[str, str]  # param path -> graph that gives what evaluation sees, where an optimizer defines one
     run: RunConfig
     generators: tuple[Generator, ...] = ()
+    curriculum: str | None = None  # a graph from metrics to the train loader's stage

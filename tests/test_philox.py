@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sexpgpu.philox import key_of, philox4x32
+from sexpgpu.philox import key_of, philox4x32, philox_words
 
 # Known answers that the generator's authors publish with Random123 (kat_vectors, philox4x32 10).
 KNOWN = [
@@ -36,6 +36,21 @@ def test_a_block_edge_changes_nothing() -> None:
         assert (together[i] == philox4x32(1, 2, counters[i : i + 1])[0]).all()
     assert len(np.unique(together[:, 0])) > 19_900
     assert philox4x32(1, 2, counters[:0]).shape == (0, 4)
+
+
+@pytest.mark.parametrize("first", [0, 5, 2**32 - 3, 2**40])
+def test_words_of_counters_in_a_row(first: int) -> None:
+    count = 9000
+    element = np.arange(first, first + count, dtype=np.uint64)
+    counters = np.zeros((count, 4), np.uint32)
+    counters[:, 0] = element & np.uint64(0xFFFFFFFF)
+    counters[:, 1] = element >> np.uint64(32)
+    counters[:, 2], counters[:, 3] = 7, 2**32 - 1
+    expected = philox4x32(1, 2, counters)
+    for leading in (1, 2, 4):
+        found = philox_words(1, 2, first, count, 7, -1, leading)
+        assert (found == expected[:, :leading].T).all()
+    assert philox_words(1, 2, first, 0, 0, 0, 1).shape == (1, 0)
 
 
 def test_input_is_left_alone() -> None:

@@ -10,6 +10,7 @@ func.func @matmul(%x: tensor<2x3xf64>, %y: tensor<3x4xf64>) -> tensor<2x4xf64> {
   return %0 : tensor<2x4xf64>
 }
 
+// CHECK-LABEL: @matmul_wide(
 // CHECK: "sx.matmul_wide"({{.*}}) : (tensor<2x3xbf16>, tensor<3x4xbf16>) -> tensor<2x4xf32>
 func.func @matmul_wide(%x: tensor<2x3xbf16>, %y: tensor<3x4xbf16>) -> tensor<2x4xf32> {
   %0 = "sx.matmul_wide"(%x, %y) : (tensor<2x3xbf16>, tensor<3x4xbf16>) -> tensor<2x4xf32>

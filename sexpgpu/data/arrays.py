@@ -1,4 +1,4 @@
-"""Array files: the header and the data of `.npy`, `.npz` and IDX files, plain or compressed by gzip."""
+"""Array files: the header and the data of `.npy`, `.npz` and IDX files, plain or compressed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from sexpgpu.data.files import bad_file, locate, opened, read_bytes
+from sexpgpu.data.files import bad_file, is_packed, opened, read_bytes, shards
 from sexpgpu.data.source import ArrayLeaf, Idx, Npy, Npz
 from sexpgpu.diag import error
 from sexpgpu.tensortype import DType
@@ -31,7 +31,7 @@ NUMPY_DTYPE: dict[DType, np.dtype[Any]] = {
 }
 
 # Each file dtype that a record can have, and those that widen without loss. Byte order does not matter.
-_LOADED: dict[str, DType] = {
+LOADED: dict[str, DType] = {
     "float64": "f64",
     "float32": "f32",
     "float16": "f32",
@@ -61,8 +61,18 @@ class Header:
 
 
 def array_header(source: ArrayLeaf, base: Path | None) -> Header:
-    """Shape and dtype of the array, without reading its data."""
-    path = locate(source.path, base)
+    """Shape and dtype of the array, all files of it together, without reading its data."""
+    paths = shards(source.path, base)
+    headers = [_file_header(source, path) for path in paths]
+    first = headers[0]
+    for path, header in zip(paths, headers, strict=True):
+        if (header.shape[1:], header.dtype) != (first.shape[1:], first.dtype):
+            what = f"a part of what {paths[0].name} begins, records of {first.dtype}{list(first.shape[1:])}"
+            raise bad_file(path, what, f"its records are {header.dtype}{list(header.shape[1:])}")
+    return Header((sum(header.shape[0] for header in headers), *first.shape[1:]), first.dtype)
+
+
+def _file_header(source: ArrayLeaf, path: Path) -> Header:
     match source:
         case Npy():
             with opened(path, _NPY_WHAT) as stream:
@@ -76,10 +86,13 @@ def array_header(source: ArrayLeaf, base: Path | None) -> Header:
                 return _header(shape, dtype, path, _IDX_WHAT)
 
 
-def read_array(source: ArrayLeaf, base: Path | None) -> Array:
-    """The array of the file, as stored; an uncompressed `.npy` is mapped, not read."""
-    path = locate(source.path, base)
+def read_arrays(source: ArrayLeaf, base: Path | None) -> list[Array]:
+    """The array of each file, as stored; an uncompressed `.npy` is mapped, not read."""
     array_header(source, base)
+    return [_file_array(source, path) for path in shards(source.path, base)]
+
+
+def _file_array(source: ArrayLeaf, path: Path) -> Array:
     match source:
         case Npy():
             return _read_npy(path)
@@ -94,9 +107,9 @@ def read_array(source: ArrayLeaf, base: Path | None) -> Array:
 
 
 def _header(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path, what: str) -> Header:
-    loaded = _LOADED.get(dtype.name)
+    loaded = LOADED.get(dtype.name)
     if loaded is None:
-        readable = ", ".join(_LOADED)
+        readable = ", ".join(LOADED)
         raise error(
             "E-LOAD-003",
             f"{path} holds elements of a type that records cannot have",
@@ -122,7 +135,7 @@ def _npy_header(stream: IO[bytes], path: Path, what: str) -> Header:
 
 
 def _read_npy(path: Path) -> Array:
-    data = io.BytesIO(read_bytes(path, _NPY_WHAT)) if path.suffix == ".gz" else None
+    data = io.BytesIO(read_bytes(path, _NPY_WHAT)) if is_packed(path) else None
     try:
         if data is not None:
             return np.lib.format.read_array(data, allow_pickle=False)
@@ -133,9 +146,9 @@ def _read_npy(path: Path) -> Array:
 
 
 def _archive(path: Path) -> zipfile.ZipFile:
-    with opened(path, _NPZ_WHAT):
+    with opened(path, _NPZ_WHAT) as stream:
         try:
-            return zipfile.ZipFile(path)
+            return zipfile.ZipFile(io.BytesIO(stream.read()) if is_packed(path) else path)
         except zipfile.BadZipFile as fault:
             raise bad_file(path, _NPZ_WHAT, str(fault)) from None
 

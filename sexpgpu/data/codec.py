@@ -1,20 +1,22 @@
-"""Texts as ids and back, by the alphabet of a source."""
+"""Texts as ids and back, by the alphabet or the tokenizer of a source."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from sexpgpu.data.arrays import Array
-from sexpgpu.data.source import Chars, Lines, Source, leaf
+from sexpgpu.data.bpe import encode, load_tokenizer, read_vocabulary
+from sexpgpu.data.source import Bpe, Chars, FieldSource, Lines, source_leaves
 from sexpgpu.data.text import text_facts
 from sexpgpu.diag import error, nearest
 
 
 @frozen
-class Codec:
+class Alphabet:
     """The characters that ids mean, in order; an id beyond them ends a text (a line's BOS, a fill)."""
 
     alphabet: str
@@ -44,12 +46,39 @@ class Codec:
         return "".join(self.alphabet[i] for i in known[:end])
 
 
-def codec_of(source: Source, base: Path | None = None) -> Codec | None:
+class Codec(Protocol):
+    """A text as ids and back. Codecs of equal meaning are equal."""
+
+    def encode(self, text: str) -> Array: ...
+    def decode(self, ids: Array) -> str: ...
+
+
+@frozen
+class Tokenizer:
+    """The codec of a `bpe` source; its file is read when it is first used."""
+
+    source: Bpe = field(eq=False)
+    base: Path | None = field(eq=False)
+    digest: str
+
+    def encode(self, text: str) -> Array:
+        """i32[tokens]."""
+        return encode(load_tokenizer(self.source, self.base), text)
+
+    def decode(self, ids: Array) -> str:
+        """The text of i32[time]; ids below 0 are nothing."""
+        known = [int(i) for i in ids if i >= 0]
+        return str(load_tokenizer(self.source, self.base).decode(known, skip_special_tokens=False))
+
+
+def codec_of(source: FieldSource, base: Path | None = None) -> Codec | None:
     """The codec of the text at the bottom of a source, read for its alphabet; None where that is no text."""
-    match leaf(source):
+    match source_leaves(source)[0]:
         case Chars() as chars:
-            return Codec(text_facts(chars, base).alphabet, False)
+            return Alphabet(text_facts(chars, base).alphabet, False)
         case Lines() as lines:
-            return Codec(text_facts(lines, base).line_alphabet, True)
+            return Alphabet(text_facts(lines, base).line_alphabet, True)
+        case Bpe() as bpe:
+            return Tokenizer(bpe, base, read_vocabulary(bpe, base).digest)
         case _:
             return None

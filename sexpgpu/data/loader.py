@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-from sexpgpu.data.arrays import Array, array_header, read_array
-from sexpgpu.data.order import Indices, Listed, Order, OrderName, Random, Sequential, Shuffle, order_key
-from sexpgpu.data.readers import Reader, open_source
-from sexpgpu.data.source import Npy, Source
+from sexpgpu.data.arrays import Array, array_header, read_arrays
+from sexpgpu.data.order import Indices, Listed, Order, OrderName, Random, Sequential, Shuffle, Streams, order_key
+from sexpgpu.data.reader import Reader
+from sexpgpu.data.readers import open_source
+from sexpgpu.data.source import ByStep, FieldSource, Npy, Source
 from sexpgpu.diag import SxError, error
 
 
@@ -20,12 +22,12 @@ from sexpgpu.diag import SxError, error
 class OpenLoader:
     """Named readers over the same records, and the batches they are read in.
 
-    `batch(q)` reads batch q: a field's records, [rows, ...], under its name. `wrap` says that the batches
-    start over after the last; without it `last` is the number of those there are.
+    `turns` are readers whose rows belong to steps or evaluations. Without a `last` batch they never end.
     """
 
     name: str
     readers: Mapping[str, Reader]
+    turns: Mapping[str, Reader]
     count: int
     order: Order
     last: int | None
@@ -42,50 +44,80 @@ class OpenLoader:
             )
         return self.order.indices(q)
 
-    def read(self, indices: Indices) -> dict[str, Array]:
-        return {name: reader.read(indices) for name, reader in self.readers.items()}
+    def read(self, indices: Indices, turn: int) -> dict[str, Array]:
+        """The fields of a batch: the records, [rows, ...], and the row of step or evaluation number `turn`."""
+        self.require_turns(turn + 1)
+        records = {name: reader.read(indices) for name, reader in self.readers.items()}
+        return records | {name: reader.read(np.array([turn]))[0] for name, reader in self.turns.items()}
+
+    def require_turns(self, count: int) -> None:
+        """`E-LOAD-012` where a by-step field has fewer rows than there are steps or evaluations."""
+        for name, reader in self.turns.items():
+            if reader.count < count:
+                raise error(
+                    "E-LOAD-012",
+                    f"the by-step field {name} of {self.name} ends too soon",
+                    expected=f"{count} rows or more, one for each step or evaluation",
+                    actual=f"{reader.count} rows",
+                )
 
     @property
     def fitted(self) -> dict[str, Any]:
         """What the data told each field, for the manifest."""
-        return {name: dict(reader.fitted) for name, reader in self.readers.items() if reader.fitted}
+        known = {**self.readers, **self.turns}
+        return {name: dict(reader.fitted) for name, reader in known.items() if reader.fitted}
 
 
 def open_loader(
     name: str,
-    fields: Mapping[str, Source],
+    fields: Mapping[str, FieldSource],
     *,
     batch: int,
     order: OrderName,
     seed: int,
     index_file: str | None = None,
     wrap: bool = False,
+    microbatches: int = 1,
     base: Path | None = None,
     opened: dict[Source, Reader] | None = None,
 ) -> OpenLoader:
     """Opens a loader's sources; `opened` shares what loaders of one run have in common.
 
-    `E-LOAD-008`: fields of different lengths. `E-LOAD-009`: an index file that does not fit.
+    `microbatches` are those of a step, of which `streams` make rows of their own. `E-LOAD-008`: fields of different
+    lengths. `E-LOAD-009`: an index file that does not fit. `E-LOAD-006`: fewer records than streams.
     """
     cache = {} if opened is None else opened
-    readers = {}
-    for field, source in fields.items():
+    readers: dict[str, Reader] = {}
+    turns: dict[str, Reader] = {}
+    for field, given in fields.items():
+        source, into = (given.source, turns) if isinstance(given, ByStep) else (given, readers)
         if source not in cache:
             cache[source] = open_source(source, base)
-        readers[field] = cache[source]
+        into[field] = cache[source]
     count = _common_count(name, readers)
+    made = partial(OpenLoader, name, readers, turns, count)
     key = order_key(seed, name)
     match order:
         case "sequential":
-            return OpenLoader(name, readers, count, Sequential(count, batch), None)
+            return made(Sequential(count, batch), None)
         case "shuffle":
-            return OpenLoader(name, readers, count, Shuffle(count, batch, key), None)
+            return made(Shuffle(count, batch, key), None)
         case "random":
-            return OpenLoader(name, readers, count, Random(count, batch, key), None)
+            return made(Random(count, batch, key), None)
+        case "streams":
+            if count < batch * microbatches:
+                raise error(
+                    "E-LOAD-006",
+                    f"the streams of {name} have less than one record each",
+                    expected=f"{batch * microbatches} records or more, one for each row of a step",
+                    actual=f"{count} records",
+                    help="a smaller :batch, or windows with a smaller :stride",
+                )
+            return made(Streams(count, batch, microbatches), None)
         case "index-file":
             table = read_index_file(str(index_file), batch, readers, base)
             listed = Listed(table, -(-count // batch))
-            return OpenLoader(name, readers, count, listed, None if wrap else len(table))
+            return made(listed, None if wrap else len(table))
 
 
 def read_index_file(path: str, batch: int, readers: Mapping[str, Reader], base: Path | None) -> Indices:
@@ -104,7 +136,7 @@ def read_index_file(path: str, batch: int, readers: Mapping[str, Reader], base: 
         raise _bad_index(path, "fields cut alike", f"{len(places)} different cuts")
     (first, apart) = places.pop()
     count = min(reader.count for reader in readers.values())
-    stored = np.asarray(read_array(source, base)).astype(np.int64)
+    stored = np.concatenate(read_arrays(source, base)).astype(np.int64)
     filled = stored != -1
     table = np.where(filled, (stored - first) // apart, -1)
     for wrong, expected in (

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sexpgpu.philox import key_of, philox4x32
 
 Indices = NDArray[np.int64]
-OrderName = Literal["sequential", "shuffle", "random", "index-file"]
+OrderName = Literal["sequential", "shuffle", "random", "streams", "index-file"]
 _STREAM = "order"
 _DRAW, _PERMUTE = 0, 1  # the last counter word tells the two uses of one key apart
 
@@ -91,6 +91,38 @@ class Random:
     def indices(self, q: int) -> Indices:
         first = q * self.batch
         return draws(self.key, np.arange(first, first + self.batch, dtype=np.uint64), self.count)
+
+
+@frozen
+class Streams:
+    """`rows * microbatches` streams side by side: row r of microbatch m goes on where it was a step before.
+
+    With S = batch * microbatches streams and P = floor(count / S), row r of microbatch m of step s reads record
+    ((m * batch + r) * P + s) mod (S * P): stream m * batch + r runs through its own P records, then through the next
+    stream's, so that it goes on across the end of a pass too. A pass is P steps; the last count mod S records are in
+    no stream.
+    """
+
+    count: int
+    batch: int
+    microbatches: int = 1
+
+    @property
+    def length(self) -> int:
+        """P, the records of one stream in a pass."""
+        return self.count // (self.batch * self.microbatches)
+
+    @property
+    def epoch_batches(self) -> int:
+        return self.length * self.microbatches
+
+    def rows(self, q: int) -> int:
+        return self.batch
+
+    def indices(self, q: int) -> Indices:
+        step, microbatch = divmod(q, self.microbatches)
+        streams = microbatch * self.batch + np.arange(self.batch)
+        return (streams * self.length + step) % (self.epoch_batches * self.batch)
 
 
 @frozen(eq=False)

@@ -1,190 +1,79 @@
-"""Reading records: a source opened, its declared facts verified, any records read at once by their
-numbers.
-"""
+"""Opening sources: their files read, their declared facts verified."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from attrs import field, frozen
-from numpy.typing import NDArray
 
-from sexpgpu.data.arrays import NUMPY_DTYPE, Array, array_header, read_array
-from sexpgpu.data.facts import bounds, context_lines, record_type, window_count
-from sexpgpu.data.files import locate, require
+from sexpgpu.data.arrays import Array, array_header, read_arrays
+from sexpgpu.data.binary import read_binary
+from sexpgpu.data.bpe import read_bpe, read_vocabulary
+from sexpgpu.data.facts import bounds, check_parts, context_lines, record_type, window_count
+from sexpgpu.data.files import bad_file, shards
+from sexpgpu.data.jsonl import read_jsonl
+from sexpgpu.data.parquet import read_columns
+from sexpgpu.data.reader import (
+    AffineReader,
+    ArrayReader,
+    ConcatReader,
+    CutReader,
+    MixReader,
+    Reader,
+    ScaleReader,
+    WindowReader,
+)
 from sexpgpu.data.source import (
+    Arange,
+    Bpe,
+    Bytes,
     Chars,
+    Concat,
     Contexts,
     Csv,
     Declared,
+    File,
     Idx,
+    Jsonl,
     Leaf,
     Lines,
+    Mix,
     Normalize,
     Npy,
     Npz,
+    Parquet,
     Records,
     Scale,
     Source,
     Take,
+    Tokens,
     Window,
     kind,
 )
 from sexpgpu.data.statistics import moments, value_range
-from sexpgpu.data.table import column_places, numbers, read_table
+from sexpgpu.data.table import column_places, numbers, read_tables
 from sexpgpu.data.text import line_contexts, padded_lines, read_characters, read_lines
 from sexpgpu.diag import error
 from sexpgpu.tensortype import TensorType
 
-Indices = NDArray[np.int64]
-
-
-class Reader(Protocol):
-    """An open source. `read` gives the records of those numbers, [n, ...], each of `type`.
-
-    `place` tells where record 0 lies in the uncut source and how far apart records lie there. `fitted` is
-    what opening it learned from the data (an alphabet, the statistics of a normalization), as JSON values,
-    for the manifest.
-    """
-
-    @property
-    def type(self) -> TensorType: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def place(self) -> tuple[int, int]: ...
-    @property
-    def fitted(self) -> Mapping[str, Any]: ...
-    def read(self, indices: Indices) -> Array: ...
-
-
-@frozen(eq=False)
-class ArrayReader:
-    """Records that lie in one array, [count, ...]."""
-
-    data: Array
-    type: TensorType
-    fitted: Mapping[str, Any] = field(factory=dict)
-    place: tuple[int, int] = (0, 1)
-
-    @property
-    def count(self) -> int:
-        return len(self.data)
-
-    def read(self, indices: Indices) -> Array:
-        return np.asarray(self.data[indices]).astype(NUMPY_DTYPE[self.type.dtype], copy=False)
-
-
-@frozen(eq=False)
-class CutReader:
-    """The `count` records from `start` on."""
-
-    inner: Reader
-    start: int
-    count: int
-
-    @property
-    def type(self) -> TensorType:
-        return self.inner.type
-
-    @property
-    def place(self) -> tuple[int, int]:
-        first, apart = self.inner.place
-        return first + self.start * apart, apart
-
-    @property
-    def fitted(self) -> Mapping[str, Any]:
-        return self.inner.fitted
-
-    def read(self, indices: Indices) -> Array:
-        return self.inner.read(indices + self.start)
-
-
-@frozen(eq=False)
-class WindowReader:
-    """`n` items from each start: `starts[record]`, or record * stride where every stride-th item starts
-    one.
-    """
-
-    items: Reader
-    n: int
-    count: int
-    stride: int
-    type: TensorType
-    starts: Indices | None = None
-
-    @property
-    def place(self) -> tuple[int, int]:
-        first, apart = self.items.place
-        return (first, apart * self.stride) if self.starts is None else (0, 1)
-
-    @property
-    def fitted(self) -> Mapping[str, Any]:
-        return self.items.fitted
-
-    def read(self, indices: Indices) -> Array:
-        starts = indices * self.stride if self.starts is None else self.starts[indices]
-        flat = self.items.read((starts[:, None] + np.arange(self.n)).ravel())
-        return flat.reshape(len(indices), self.n, *flat.shape[1:])
-
-
-@frozen(eq=False)
-class AffineReader:
-    """(x - shift) / divisor of each element, computed in double precision and rounded once."""
-
-    inner: Reader
-    shift: Array
-    divisor: Array
-    type: TensorType
-    fitted: Mapping[str, Any]
-
-    @property
-    def count(self) -> int:
-        return self.inner.count
-
-    @property
-    def place(self) -> tuple[int, int]:
-        return self.inner.place
-
-    def read(self, indices: Indices) -> Array:
-        values = (self.inner.read(indices).astype(np.float64) - self.shift) / self.divisor
-        return values.astype(NUMPY_DTYPE[self.type.dtype])
-
-
-@frozen(eq=False)
-class ScaleReader:
-    """Each element times `factor`, computed in double precision and rounded once."""
-
-    inner: Reader
-    factor: float
-    type: TensorType
-
-    @property
-    def count(self) -> int:
-        return self.inner.count
-
-    @property
-    def fitted(self) -> Mapping[str, Any]:
-        return self.inner.fitted
-
-    @property
-    def place(self) -> tuple[int, int]:
-        return self.inner.place
-
-    def read(self, indices: Indices) -> Array:
-        values = self.inner.read(indices).astype(np.float64) * self.factor
-        return values.astype(NUMPY_DTYPE[self.type.dtype])
-
 
 def open_source(source: Source, base: Path | None = None) -> Reader:
-    """Opens the file under a source; a declared fact that the data contradict is `E-LOAD-007`."""
+    """Opens the files under a source; a declared fact that the data contradict is `E-LOAD-007`."""
+    match source:
+        case Concat(parts=parts):
+            opened = [open_source(part, base) for part in parts]
+            check_parts(source, base)
+            return _cut(ConcatReader(opened), source)
+        case Mix(parts=parts, weights=weights):
+            opened = [open_source(part, base) for part in parts]
+            check_parts(source, base)
+            return _cut(MixReader(opened, weights), source)
+        case Contexts():
+            return _cut(_open_contexts(source, base), source)
     if isinstance(source, Leaf):
         return _cut(_open_leaf(source, base), source)
-    if isinstance(source, Contexts):
-        return _cut(_open_contexts(source, base), source)
     inner = _cut(open_source(source.source, base), source)
     type = record_type(source, base)
     match source:
@@ -209,29 +98,61 @@ def _cut(reader: Reader, source: Source) -> Reader:
 
 
 def _open_leaf(source: Leaf, base: Path | None) -> Reader:
-    require(locate(source.path, base))
+    if isinstance(source, Arange):
+        return ArrayReader(np.arange(source.n, dtype=np.int32), record_type(source, base))
+    shards(source.path, base)
     type = record_type(source, base)
+    vocab: int | None = None
+    fitted: Mapping[str, Any] = {}
     match source:
         case Chars():
             ids, alphabet = read_characters(source, base)
-            _verify(source, {"count": len(ids), "vocab": len(alphabet)})
-            return ArrayReader(ids, type, {"vocabulary": alphabet})
+            data: Sequence[Array] = [ids]
+            vocab, fitted = len(alphabet), {"vocabulary": alphabet}
         case Lines(pad=pad, bos=bos):
             lines = read_lines(source, base)
-            _verify(source, {"count": len(lines.starts) - 1, "vocab": len(lines.alphabet) + bos})
-            return ArrayReader(padded_lines(lines, pad or 0, bos), type, {"vocabulary": lines.alphabet})
+            data = [padded_lines(lines, pad or 0, bos)]
+            vocab, fitted = len(lines.alphabet) + bos, {"vocabulary": lines.alphabet}
+        case Bpe():
+            known = read_vocabulary(source, base)
+            data = [read_bpe(source, base)]
+            vocab, fitted = known.size, {"tokenizer": known.digest}
+        case Bytes() | Tokens():
+            data = read_binary(source, base)
         case Csv():
-            table = read_table(source, base)
-            places = column_places(table, source.columns)
-            values = numbers(table, places, type.dtype)
-            _verify(source, {"count": len(values), "shape": values.shape})
-            return ArrayReader(values.reshape(-1, *type.shape), type)
+            return _open_table(source, base, type)
+        case Jsonl():
+            data = [read_jsonl(source, base, type.dtype)]
+        case Parquet():
+            columns = read_columns(source, base)
+            _verify(source, {"dtype": columns.dtype, "shape": columns.shape, "count": columns.shape[0]})
+            data = columns.data
         case Npy() | Npz() | Idx():
             header = array_header(source, base)
-            _verify(source, {"count": header.shape[0], "shape": header.shape, "dtype": header.dtype})
-            data = read_array(source, base)
-            _verify_ids(source, data)
-            return ArrayReader(data, type)
+            _verify(source, {"dtype": header.dtype, "shape": header.shape, "count": header.shape[0]})
+            data = read_arrays(source, base)
+    count = sum(map(len, data))
+    _verify(source, {"dtype": type.dtype, "count": count, "shape": (count, *data[0].shape[1:]), "vocab": vocab})
+    if vocab is None:
+        _verify_ids(source, data)
+    return _joined([ArrayReader(part, type, fitted) for part in data])
+
+
+def _open_table(source: Csv, base: Path | None, type: TensorType) -> Reader:
+    parts = []
+    for table in read_tables(source, base):
+        values = numbers(table, column_places(table, source.columns), type.dtype)
+        parts.append(values)
+        if values.shape[1] != parts[0].shape[1]:
+            raise bad_file(table.path, f"rows of {parts[0].shape[1]} cells, as before", f"its rows have {table.width}")
+    rows, width = sum(map(len, parts)), parts[0].shape[1]
+    _verify(source, {"count": rows, "shape": (rows, width)})
+    _verify_ids(source, parts)
+    return _joined([ArrayReader(values.reshape(-1, *type.shape), type) for values in parts])
+
+
+def _joined(parts: Sequence[Reader]) -> Reader:
+    return parts[0] if len(parts) == 1 else ConcatReader(parts)
 
 
 def _open_contexts(source: Contexts, base: Path | None) -> Reader:
@@ -247,19 +168,19 @@ def _open_contexts(source: Contexts, base: Path | None) -> Reader:
     return WindowReader(items, source.n + 1, len(starts), 1, record_type(source, base), starts)
 
 
-def _verify(source: Leaf, actual: Mapping[str, object]) -> None:
+def _verify(source: File, actual: Mapping[str, object]) -> None:
     declared: Declared = source.declared
     for fact in ("shape", "dtype", "count", "vocab"):
-        promised = getattr(declared, fact)
-        if promised is not None and fact in actual and promised != actual[fact]:
-            raise _contradiction(source.path, fact, promised, actual[fact])
+        promised, found = getattr(declared, fact), actual.get(fact)
+        if promised is not None and found is not None and promised != found:
+            raise _contradiction(source.path, fact, promised, found)
 
 
-def _verify_ids(source: Leaf, data: Array) -> None:
+def _verify_ids(source: File, data: Sequence[Array]) -> None:
     vocab = source.declared.vocab
     if vocab is None:
         return
-    low, high = data.min(), data.max()
+    low, high = min(part.min() for part in data), max(part.max() for part in data)
     if low < 0 or high >= vocab:
         raise _contradiction(source.path, "vocab", vocab, f"ids from {low} to {high}")
 

@@ -1,12 +1,14 @@
 """Sources: where the records of a field come from, as plain frozen data.
 
-A closed sum. The leaves name files, the combinators work on another source; each can cut the records that it
-starts from with `from_` and `to`. Nothing here opens a file: `facts` tells what is known of a source,
-`readers` reads it. A relative path is looked up under the directory that those modules are given.
+A closed sum. The leaves name files (or count), the combinators work on other sources; each can cut the records
+that it starts from with `from_` and `to`. Nothing here opens a file: `facts` tells what is known of a source,
+`opening` reads it. A relative path is looked up under the directory that those modules are given; one with the
+wildcards `* ? [` means all files that match, in the order of their names, one after the other.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, get_args
 
 from attrs import field, frozen
@@ -34,6 +36,19 @@ def _at_least(lowest: int) -> Any:
                 )
 
     return validate
+
+
+def _proportions(instance: object, attribute: Any, value: tuple[float, ...]) -> None:
+    """`E-LOAD-010` for a weight that is not a finite number above 0, or next to nothing beside the others."""
+    total = sum(value)
+    for number in value:
+        if not (0 < number < math.inf and number >= total * 1e-6):
+            raise error(
+                "E-LOAD-010",
+                "a weight of mix gives its source no share",
+                expected="numbers above 0, none below a millionth of their sum",
+                actual=str(number),
+            )
 
 
 @frozen
@@ -75,6 +90,42 @@ class Lines:
     path: str
     pad: int | None = field(default=None, validator=_at_least(1))
     bos: bool = False
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Bytes:
+    """Any file, one record a byte: i32[], 0 to 255."""
+
+    path: str
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+TokenType = Literal["u8", "u16", "u32", "i16", "i32", "i64"]
+TOKEN_TYPES: tuple[TokenType, ...] = get_args(TokenType)
+
+
+@frozen
+class Tokens:
+    """A file of nothing but little-endian integers of `dtype`, one record each, in the type that holds them."""
+
+    path: str
+    dtype: TokenType = "u16"
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Bpe:
+    """A UTF-8 text cut into tokens by byte-pair encoding: i32[], ids of a Hugging Face `tokenizer.json`."""
+
+    path: str
+    tokenizer: str
     declared: Declared = NOTHING
     from_: Cut = None
     to: Cut = None
@@ -124,6 +175,45 @@ class Csv:
     columns: tuple[str | int, ...] = ()
     skip: int = field(default=0, validator=_at_least(0))
     declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Parquet:
+    """Columns of a Parquet file, one record a row.
+
+    One column gives a scalar, or a vector where its cells are lists of one length; several give a vector, and must
+    be scalars of one type. None means all.
+    """
+
+    path: str
+    columns: tuple[str, ...] = ()
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Jsonl:
+    """A file of JSON objects, one a line and a record; blank lines are none.
+
+    One key gives its number or its nested lists of numbers, several give a vector of their numbers, of
+    `declared.dtype` or f32.
+    """
+
+    path: str
+    keys: tuple[str, ...]
+    declared: Declared = NOTHING
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Arange:
+    """The numbers 0 to n - 1: i32[]."""
+
+    n: int = field(validator=_at_least(1))
     from_: Cut = None
     to: Cut = None
 
@@ -205,7 +295,36 @@ class Normalize:
     to: Cut = None
 
 
-def shape_of(source: Leaf) -> tuple[int, ...] | None:
+@frozen
+class Concat:
+    """The records of one source after those of another."""
+
+    parts: tuple[Source, ...]
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class Mix:
+    """Records of several sources in fixed proportions; `mixing` has the formula.
+
+    A pass goes on until each source was read to its end; those that end sooner start over.
+    """
+
+    parts: tuple[Source, ...]
+    weights: tuple[float, ...] = field(validator=_proportions)
+    from_: Cut = None
+    to: Cut = None
+
+
+@frozen
+class ByStep:
+    """Record k of a source for the whole of step k, or of evaluation k: a field without an axis of records."""
+
+    source: Source
+
+
+def shape_of(source: File) -> tuple[int, ...] | None:
     """The declared shape of a file; `E-LOAD-010` when it has no axis for the records, or not a table's two."""
     shape = source.declared.shape
     if shape is None or (len(shape) == 2 if isinstance(source, Csv) else shape):
@@ -218,20 +337,29 @@ def shape_of(source: Leaf) -> tuple[int, ...] | None:
     )
 
 
-Leaf = Chars | Lines | Npy | Npz | Idx | Csv
-Combinator = Window | Contexts | Records | Take | Scale | Normalize
-Source = Leaf | Combinator
-ArrayLeaf = Npy | Npz | Idx
 TextLeaf = Chars | Lines
+ArrayLeaf = Npy | Npz | Idx
+File = TextLeaf | Bytes | Tokens | Bpe | ArrayLeaf | Csv | Parquet | Jsonl
+Leaf = File | Arange
+Combinator = Window | Contexts | Records | Take | Scale | Normalize
+Joined = Concat | Mix
+Source = Leaf | Combinator | Joined
+FieldSource = Source | ByStep
 
 
-def leaf(source: Source) -> Leaf:
-    """The file at the bottom of a source."""
-    while isinstance(source, Combinator):
-        source = source.source
-    return source
+def source_leaves(source: FieldSource) -> tuple[Leaf, ...]:
+    """What a source reads at the bottom, from left to right."""
+    if isinstance(source, Leaf):
+        return (source,)
+    if isinstance(source, Joined):
+        return tuple(leaf for part in source.parts for leaf in source_leaves(part))
+    return source_leaves(source.source)
+
+
+_KINDS = {"ByStep": "by-step", "Concat": "concat-sources"}
 
 
 def kind(source: object) -> str:
     """The source's Lisp name, `chars`."""
-    return type(source).__name__.lower()
+    name = type(source).__name__
+    return _KINDS.get(name, name.lower())

@@ -10,7 +10,7 @@ import numpy as np
 from sexpgpu.data.arrays import Array
 
 if TYPE_CHECKING:
-    from sexpgpu.data.readers import Reader
+    from sexpgpu.data.reader import Reader
 
 _CHUNK = 1 << 22  # elements read at once
 

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from sexpgpu.data.arrays import NUMPY_DTYPE, Array
-from sexpgpu.data.files import bad_file, locate, read_text
+from sexpgpu.data.files import bad_file, read_text, shards
 from sexpgpu.data.source import Csv
 from sexpgpu.diag import error, nearest
 from sexpgpu.tensortype import FLOATS, DType
@@ -31,9 +31,13 @@ class Table:
         return len(self.rows[0])
 
 
-def read_table(source: Csv, base: Path | None) -> Table:
+def read_tables(source: Csv, base: Path | None) -> list[Table]:
+    """The tables of all files."""
+    return [_read_table(source, path) for path in shards(source.path, base)]
+
+
+def _read_table(source: Csv, path: Path) -> Table:
     """The file's rows, all of one length; blank lines are left out."""
-    path = locate(source.path, base)
     lines = read_text(path, _WHAT).splitlines()
     try:
         rows = [row for row in csv.reader(lines[source.skip :]) if row]

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from sexpgpu.data.files import bad_file, locate, read_text
+from sexpgpu.data.files import bad_file, read_text, shards, signature
 from sexpgpu.data.source import Lines, TextLeaf
 
 FILL = -1  # what a line shorter than its record is filled with
@@ -29,23 +29,17 @@ class TextFacts:
 
 
 def text_facts(source: TextLeaf, base: Path | None) -> TextFacts:
-    """What the text says of itself; read once while the file stays as it is."""
-    path = locate(source.path, base)
-    try:
-        stat = path.stat()
-        signature = (stat.st_mtime_ns, stat.st_size)
-    except OSError:
-        signature = (0, 0)  # reading it will say what is wrong
-    return _text_facts(path, signature)
+    """What the text says of itself, all files of it together; read once while they stay as they are."""
+    return _text_facts(signature(shards(source.path, base)))
 
 
 @lru_cache(maxsize=16)
-def _text_facts(path: Path, signature: tuple[int, int]) -> TextFacts:
-    text = read_text(path, _TEXT)
-    lines = split_lines(text)
+def _text_facts(files: tuple[tuple[Path, int, int], ...]) -> TextFacts:
+    texts = [read_text(path, _TEXT) for path, _, _ in files]
+    lines = [line for text in texts for line in split_lines(text)]
     return TextFacts(
-        alphabet="".join(sorted(set(text))),
-        characters=len(text),
+        alphabet="".join(sorted(set().union(*texts))),
+        characters=sum(map(len, texts)),
         line_alphabet="".join(sorted(set().union(*lines))),
         line_lengths=np.array([len(line) for line in lines], np.int64),
     )
@@ -66,7 +60,8 @@ def character_ids(text: str) -> tuple[Ids, str]:
 
 
 def read_characters(source: TextLeaf, base: Path | None) -> tuple[Ids, str]:
-    return character_ids(read_text(locate(source.path, base), _TEXT))
+    """The ids of all files on end, and their alphabet."""
+    return character_ids("".join(read_text(path, _TEXT) for path in shards(source.path, base)))
 
 
 @frozen
@@ -84,10 +79,11 @@ class LineIds:
 
 
 def read_lines(source: Lines, base: Path | None) -> LineIds:
-    path = locate(source.path, base)
-    lines = split_lines(read_text(path, _TEXT))
+    """The lines of all files; `E-LOAD-003` where there is none."""
+    paths = shards(source.path, base)
+    lines = [line for path in paths for line in split_lines(read_text(path, _TEXT))]
     if not lines:
-        raise bad_file(path, "a text of lines", "all its lines are blank")
+        raise bad_file(paths[0], "a text of lines", "all its lines are blank")
     flat, alphabet = character_ids("".join(lines))
     starts = np.zeros(len(lines) + 1, np.int64)
     np.cumsum([len(line) for line in lines], out=starts[1:])

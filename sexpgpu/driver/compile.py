@@ -74,7 +74,8 @@ def new_session(diagnostics: Diagnostics) -> Session:
         session = standard_session(diagnostics, standard_modules=LIBRARY)
         for library in LIBRARIES:
             session.install(library)
-        session.load_prelude(LIBRARY / "forms.sx")
+        for name in ("forms.sx", "losses.sx"):
+            session.load_prelude(LIBRARY / name)
     session.mender = mend
     return session
 

@@ -63,7 +63,8 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
             raise SxError(done.diagnostics.errors[0])
         generator = _chosen(done.experiment, request.name)
         restored = restore(checkpoint, done.experiment)
-        loader = Loaders().open(done.experiment.train_loader) if generator.at == "step" else None
+        loaders = Loaders(done.experiment.run.microbatches)
+        loader = loaders.open(done.experiment.train_loader) if generator.at == "step" else None
         calls, contexts = Calls(InterpreterEngine(done)), contexts_of(done.experiment)
         batches = 1 if loader is None else loader.order.epoch_batches
         plan = make_plan(done.experiment.run, batches, None)

@@ -62,7 +62,7 @@ class Pass:
             numbers = self.loader.indices(q)
             call = self.calls.get(self.evaluation.graph, len(numbers))
             scalars = self.contexts.make(**context, microbatch=place, trip=0, stage=0, share=1.0)
-            fields = self.loader.read(numbers)
+            fields = self.loader.read(numbers, index)
             results = call({"param": params, "buffer": buffers, "field": fields, "ctx": scalars})
             collected.add(call, results, len(numbers))
             records += len(numbers)

@@ -49,8 +49,9 @@ class Generation:
         if self.prompt is not None and codec is not None:
             tables["prompt"] = {"prompt": codec.encode(self.prompt)}
         if generator.at == "step" and self.loader is not None:
-            batch = self.plan.batches_of(min(step, self.plan.steps - 1))[0]
-            tables["field"] = self.loader.read(self.loader.indices(batch))
+            next_step = min(step, self.plan.steps - 1)
+            batch = self.plan.batches_of(next_step)[0]
+            tables["field"] = self.loader.read(self.loader.indices(batch), next_step)
 
         def call(graph: str, trip: int, state: dict[str, Array]) -> tuple[list[Array], dict[str, Array]]:
             made = self.calls.get(graph)

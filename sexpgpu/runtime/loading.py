@@ -2,63 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import define
 from attrs import field as attribute
 
 from sexpgpu.data.loader import OpenLoader, open_loader
-from sexpgpu.data.readers import Reader, open_source
-from sexpgpu.data.source import Source
+from sexpgpu.data.reader import Reader
+from sexpgpu.data.readers import open_source
+from sexpgpu.data.source import ByStep, Combinator, FieldSource, Source, Window
 from sexpgpu.diag import Diagnostic, SxError, error, warning
 from sexpgpu.experiment import Loader, LoaderField
 
 
 @define
 class Loaders:
-    """The loaders opened so far, by name; sources that several share are read once."""
+    """The loaders opened so far, by name; sources that several share are read once.
+
+    `microbatches` are those of a step.
+    """
+
+    microbatches: int = 1
 
     _opened: dict[str, OpenLoader] = attribute(factory=dict, init=False)
     _sources: dict[Source, Reader] = attribute(factory=dict, init=False)
 
     def open(self, loader: Loader) -> OpenLoader:
-        """The loader, open; errors of its data point at its form."""
-        if loader.name not in self._opened:
+        """The loader, open, at its first stage; errors of its data point at its form."""
+        return self.stages(loader)[0]
+
+    def stages(self, loader: Loader) -> tuple[OpenLoader, ...]:
+        """The loader at each of its stages; one without stages is one."""
+        if not loader.stages:
+            return (self._of_name(loader, loader.name, loader.fields),)
+        return tuple(self._of_name(loader, f"{loader.name}/{stage.name}", stage.fields) for stage in loader.stages)
+
+    def _of_name(self, loader: Loader, name: str, fields: Sequence[LoaderField]) -> OpenLoader:
+        if name not in self._opened:
             try:
-                self._opened[loader.name] = self._open(loader)
+                self._opened[name] = self._open(loader, name, fields)
             except SxError as fault:
                 raise SxError(fault.diagnostic.at(loader.span)) from None
-        return self._opened[loader.name]
+        return self._opened[name]
 
-    def _open(self, loader: Loader) -> OpenLoader:
-        for field in loader.fields:
+    def _open(self, loader: Loader, name: str, fields: Sequence[LoaderField]) -> OpenLoader:
+        for field in fields:
             self._read(field)
         opened = open_loader(
-            loader.name,
-            {field.name: field.source for field in loader.fields},
+            name,
+            {field.name: field.source for field in fields},
             batch=loader.batch,
             order=loader.order,
             seed=loader.seed,
             index_file=loader.index_file,
             wrap=loader.wrap,
+            microbatches=self.microbatches,
             opened=self._sources,
         )
-        for name, reader in opened.readers.items():
-            compiled = next(field.type for field in loader.fields if field.name == name)
-            if (compiled.shape[1:], compiled.dtype) != (reader.type.shape, reader.type.dtype):
+        for field in fields:
+            by_step = isinstance(field.source, ByStep)
+            reader = opened.turns[field.name] if by_step else opened.readers[field.name]
+            compiled = field.type.shape if by_step else field.type.shape[1:]
+            if (compiled, field.type.dtype) != (reader.type.shape, reader.type.dtype):
                 raise error(
                     "E-LOAD-007",
-                    f"the records of {name} are not what the experiment was compiled for",
-                    expected=f"{compiled} a batch",
+                    f"the records of {field.name} are not what the experiment was compiled for",
+                    expected=f"{field.type} a {'step' if by_step else 'batch'}",
                     actual=f"{reader.type} a record",
                 )
         return opened
 
     def _read(self, field: LoaderField) -> None:
         """Open a field's source; an error of its data points at the form that makes it."""
-        if field.source not in self._sources:
+        source = field.source.source if isinstance(field.source, ByStep) else field.source
+        if source not in self._sources:
             try:
-                self._sources[field.source] = open_source(field.source)
+                self._sources[source] = open_source(source)
             except SxError as fault:
                 raise SxError(fault.diagnostic.at(field.span)) from None
+
+    def warnings(self, loader: Loader) -> list[Diagnostic]:
+        """What is odd about an opened loader though it can be read."""
+        return [found for found in (self.short(loader), _overlap(loader)) if found is not None]
 
     def short(self, loader: Loader) -> Diagnostic | None:
         """`W-LOAD-001` where the batches of an opened loader are all its records, fewer than it asks for."""
@@ -76,3 +101,29 @@ class Loaders:
     def fitted(self) -> dict[str, object]:
         """What the data told, by loader and field, for the manifest."""
         return {name: found for name, opened in self._opened.items() if (found := opened.fitted)}
+
+
+def _overlap(loader: Loader) -> Diagnostic | None:
+    """`W-LOAD-002` where the next record of a stream begins inside this one, or beyond its end."""
+    if loader.order != "streams":
+        return None
+    for field in loader.fields:
+        window = _window(field.source)
+        if window is not None and window.stride not in (window.n, max(1, window.n - 1)):
+            apart = f"windows of {window.n} begin every {window.stride}"
+            return warning(
+                "W-LOAD-002",
+                f"rows of {loader.name} do not go on where they ended: {apart}",
+                field.span or loader.span,
+                help=f":stride {window.n - 1 or 1} (targets one further on) or {window.n}",
+            )
+    return None
+
+
+def _window(source: FieldSource) -> Window | None:
+    """The outermost window of a source."""
+    while isinstance(source, Combinator | ByStep):
+        if isinstance(source, Window):
+            return source
+        source = source.source
+    return None

@@ -5,7 +5,7 @@ Everything is a function of the step, so a resumed run plans as the run that was
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 from attrs import frozen
 
@@ -84,6 +84,15 @@ class Turns:
         place = bisect_left(self.steps, step)
         has_turn = place < len(self.steps) and self.steps[place] == step
         return place if has_turn or (self.at_end and step == stop) else None
+
+    def planned(self, step: int) -> bool:
+        """Whether the whole plan has a turn after `step` steps, wherever this run ends."""
+        return step in self.steps
+
+    def count_until(self, stop: int) -> int:
+        """How many evaluations a run that ends after `stop` steps has."""
+        last = self.index_at(stop, stop)
+        return bisect_right(self.steps, stop) if last is None else last + 1
 
 
 def turns(evaluation: Evaluation, plan: Plan) -> Turns:

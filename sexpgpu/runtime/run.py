@@ -128,13 +128,14 @@ def _run_in(
     try:
         if not history:
             status.update("compiling", {"step": 0})
-        loaders = Loaders()
+        loaders = Loaders(experiment.run.microbatches)
         trained = loaders.open(experiment.train_loader)
         for evaluation in experiment.evaluations:
             loaders.open(evaluation.loader)
-        if (short := loaders.short(experiment.train_loader)) is not None:
-            reports.add(short)
+        for oddity in loaders.warnings(experiment.train_loader):
+            reports.add(oddity)
         plan = make_plan(experiment.run, trained.order.epoch_batches, options.steps)
+        _require_turns(experiment, loaders, plan)
         status.steps = plan.stop
         calls, contexts = Calls(engine), contexts_of(experiment)
         start = find_start(
@@ -196,6 +197,18 @@ def _run_in(
     finally:
         if events is not None:
             events.close()
+
+
+def _require_turns(experiment: Experiment, loaders: Loaders, plan: Plan) -> None:
+    """`E-LOAD-012` at the start for by-step fields that would end before the run does."""
+    needed = [(experiment.train_loader, plan.stop)]
+    needed += [(e.loader, turns(e, plan).count_until(plan.stop)) for e in experiment.evaluations]
+    for loader, count in needed:
+        for opened in loaders.stages(loader):
+            try:
+                opened.require_turns(count)
+            except SxError as fault:
+                raise SxError(fault.diagnostic.at(loader.span)) from None
 
 
 def _open_stream(events: EventStream, directory: RunDirectory, engine: Engine, plan: Plan, start: Start) -> None:

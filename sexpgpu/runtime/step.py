@@ -131,7 +131,7 @@ class TrainStep:
         return [
             _Microbatch(
                 numbers,
-                self.loader.read(numbers),
+                self.loader.read(numbers, step),
                 self._context(step, microbatch=i, share=len(numbers) / total),
             )
             for i, numbers in enumerate(indices)

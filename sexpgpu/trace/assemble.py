@@ -15,14 +15,14 @@ from sexpgpu.diag import Diagnostic, Diagnostics, Span, error
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.experiment import Buffer as BufferRecord
-from sexpgpu.experiment import Evaluation, Generator, Group, Loader, LoaderField, RunConfig, State, Update
+from sexpgpu.experiment import Evaluation, Generator, Group, Loader, LoaderField, RunConfig, Stage, State, Update
 from sexpgpu.experiment import Parameter as ParameterRecord
 from sexpgpu.lang.poison import Poison
 from sexpgpu.lang.recovery import poison_of
 from sexpgpu.lang.session import Session
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.contract import Contract, look_up
-from sexpgpu.trace.declarations import Declarations, EvaluationValue, LoaderValue
+from sexpgpu.trace.declarations import Declarations, EvaluationValue, LoaderValue, StageValue
 from sexpgpu.trace.generators import trace_generator
 from sexpgpu.trace.graph import GraphTrace, Tracer
 from sexpgpu.trace.graphs import (
@@ -295,21 +295,28 @@ def loader_record(value: LoaderValue, declared: Declarations) -> Loader:
     """A loader as data; its seed is the run's where it has none."""
     assert declared.run is not None
     order: Any = value.order
+    stages = tuple(Stage(s.name or value.name, _loader_fields(value, s)) for s in value.stages)
     return Loader(
         value.name,
         value.batch,
         order,
         declared.run.seed if value.seed is None else value.seed,
-        tuple(LoaderField(n, s.source, value.batch_type(n, value.batch), s.span) for n, (s, _) in value.fields.items()),
+        stages[0].fields,
         value.index_file.path if value.index_file else None,
         value.index_file.wrap if value.index_file else False,
         value.span,
+        stages if len(stages) > 1 else (),
     )
 
 
 def _loader_of(value: EvaluationValue, declared: Declarations) -> Loader:
     assert isinstance(value.loader, LoaderValue)
     return loader_record(value.loader, declared)
+
+
+def _loader_fields(value: LoaderValue, stage: StageValue) -> tuple[LoaderField, ...]:
+    batch = {name: value.batch_type(name, value.batch) for name in stage.fields}
+    return tuple(LoaderField(name, s.source, batch[name], s.span) for name, (s, _) in stage.fields.items())
 
 
 def _evaluation_record(value: EvaluationValue, declared: Declarations) -> Evaluation:

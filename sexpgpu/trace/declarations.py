@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from sexpgpu.data.source import Source
+from sexpgpu.data.source import ByStep, FieldSource, Source, kind
 from sexpgpu.diag import Culprit, Note, Span, error
 from sexpgpu.experiment import RunConfig
 from sexpgpu.lang.foreign import Foreign
@@ -22,11 +22,11 @@ from sexpgpu.tensortype import TensorType
 class SourceValue(Foreign):
     """A data source as a Lisp value."""
 
-    source: Source
+    source: FieldSource
     span: Span | None = None
 
     def lisp_print(self) -> str:
-        return f"#<source {type(self.source).__name__.lower()}>"
+        return f"#<source {kind(self.source)}>"
 
 
 @define(eq=False)
@@ -40,22 +40,40 @@ class IndexFile(Foreign):
         return f"#<index-file {self.path}>"
 
 
+@frozen
+class StageValue:
+    """The fields of a loader, or of one of its stages: each with the type of a record, or of a step's row."""
+
+    name: str | None
+    fields: dict[str, tuple[SourceValue, TensorType]]
+
+    def described(self) -> list[str]:
+        """Its fields' names and types, sorted."""
+        by_step = {name: " by step" * isinstance(value.source, ByStep) for name, (value, _) in self.fields.items()}
+        return sorted(f"{name} {type}{by_step[name]}" for name, (_, type) in self.fields.items())
+
+
 @define(eq=False)
 class LoaderValue(Foreign):
-    """A declared loader: its fields, and how records are ordered into batches."""
+    """A declared loader: its stages, all with the same fields, and how records are ordered into batches."""
 
     name: str
     batch: int
     order: str
     seed: int | None
-    fields: dict[str, tuple[SourceValue, TensorType]]
+    stages: tuple[StageValue, ...]
     index_file: IndexFile | None = None
     span: Span | None = None
 
+    @property
+    def fields(self) -> dict[str, tuple[SourceValue, TensorType]]:
+        """Those of the first stage."""
+        return self.stages[0].fields
+
     def batch_type(self, name: str, rows: int) -> TensorType:
         """The type of a field for a batch of `rows` records."""
-        one = self.fields[name][1]
-        return TensorType((rows, *one.shape), one.dtype)
+        value, one = self.fields[name]
+        return one if isinstance(value.source, ByStep) else TensorType((rows, *one.shape), one.dtype)
 
     def lisp_print(self) -> str:
         return f"#<loader {len(self.fields)} fields, batch {self.batch}>"

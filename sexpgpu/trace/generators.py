@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from sexpgpu.data.source import Chars, Lines, Source, leaf
+from sexpgpu.data.source import Bpe, ByStep, Chars, Lines, Source, source_leaves
 from sexpgpu.diag import error
 from sexpgpu.experiment import Generator
 from sexpgpu.lang.forms import NIL, keyword, lisp_list, one
@@ -130,5 +130,6 @@ def _carry(graph: GraphTrace, state: list[Tensor]) -> None:
 
 def _text_of(loader: LoaderValue) -> Source | None:
     """The source of the loader's only text field."""
-    texts = [s.source for s, _ in loader.fields.values() if isinstance(leaf(s.source), Chars | Lines)]
+    sources = [s.source for s, _ in loader.fields.values() if not isinstance(s.source, ByStep)]
+    texts = [s for s in sources if isinstance(source_leaves(s)[0], Chars | Lines | Bpe)]
     return texts[0] if len(texts) == 1 else None

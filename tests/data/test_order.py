@@ -85,7 +85,7 @@ def folder(tmp_path: Path) -> Path:
 def test_fields_are_read_together(folder: Path) -> None:
     opened = loader(folder, "random")
     for q in range(5):
-        fields = opened.read(opened.indices(q))
+        fields = opened.read(opened.indices(q), q)
         assert (fields["y"] == fields["x"] * 10).all()
     np.save(folder / "y.npy", np.arange(9))
     with pytest.raises(SxError, match="E-LOAD-008"):
@@ -106,7 +106,7 @@ def test_an_index_file_counts_in_the_uncut_source(folder: Path) -> None:
     cut = Window(Npy("x.npy"), 2, stride=2, from_=3)  # windows at 3, 5, 7
     np.save(folder / "order.npy", np.array([[7, 3]]))
     opened = loader(folder, "index-file", cut)
-    assert opened.read(opened.indices(0))["x"].tolist() == [[7, 8], [3, 4]]
+    assert opened.read(opened.indices(0), 0)["x"].tolist() == [[7, 8], [3, 4]]
 
 
 BAD_TABLES = {

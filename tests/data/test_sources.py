@@ -175,7 +175,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_bytes(b"\xef\xbb\xbfa\xff")
     with pytest.raises(SxError) as caught:
         open_source(Chars("t.txt"), tmp_path)
-    assert caught.value.diagnostic.actual == "byte 0xff at offset 4 is not UTF-8"
+    assert caught.value.diagnostic.actual == "byte 0xff at offset 4, in line 1, is not UTF-8"
     (tmp_path / "t.txt").write_bytes(b"\xef\xbb\xbf")
     assert code_of(Chars("t.txt"), tmp_path) == "E-LOAD-003"
 

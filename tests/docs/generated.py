@@ -26,7 +26,7 @@ from sexpgpu.lang.standard import PRELUDE
 from tests.docs.blocks import ROOT
 from tests.trace import surface
 
-FORMS: Final = ROOT / "sexpgpu" / "library" / "forms.sx"
+STANDARD: Final = ROOT / "sexpgpu" / "library"
 PART: Final = re.compile(r"(?ms)^<!-- generated: (\S+) -->\n(.*?)^<!-- end -->$")
 
 _PATH = re.compile(r"c[ad]{2,4}r")
@@ -161,9 +161,10 @@ def special_forms(shown: str) -> str:
 
 
 def prelude(_: str) -> str:
-    """What prelude.sx and forms.sx define, with the documentation strings that stand there."""
+    """What prelude.sx, forms.sx and losses.sx define, with the documentation strings that stand there."""
     parts = []
-    for path, first in ((PRELUDE, "The language"), (FORMS, "Lists of parts")):
+    files = ((PRELUDE, "The language"), (STANDARD / "forms.sx", "Lists of parts"), (STANDARD / "losses.sx", ""))
+    for path, first in files:
         for heading, forms in _sections(path):
             rows = [row for form in forms if (row := _definition(form)) is not None]
             if rows:
@@ -174,7 +175,7 @@ def prelude(_: str) -> str:
 def standard_module(name: str) -> str:
     """What a standard module provides, under its headings, with the documentation strings that stand there."""
     parts = []
-    for heading, forms in _sections(FORMS.parent / f"{name}.sx"):
+    for heading, forms in _sections(STANDARD / f"{name}.sx"):
         rows = [row for form in forms if form.car.name != "provide" and (row := _definition(form)) is not None]
         if rows:
             parts.append(_table(heading, "call", rows))
@@ -183,11 +184,11 @@ def standard_module(name: str) -> str:
 
 def layers(_: str) -> str:
     """What sexpgpu/nn provides, a table for each of its files."""
-    forms = [form for _, found in _sections(FORMS.parent / "nn.sx") for form in found]
+    forms = [form for _, found in _sections(STANDARD / "nn.sx") for form in found]
     provided = {name.name for form in forms if form.car.name == "provide" for name in form.cdr}
     parts = []
     for stem, title in LAYER_FILES.items():
-        forms = [form for _, found in _sections(FORMS.parent / "nn" / f"{stem}.sx") for form in found]
+        forms = [form for _, found in _sections(STANDARD / "nn" / f"{stem}.sx") for form in found]
         defined = [form for form in forms if form.car.name in ("defun", "defmodel") and form.cdr.car.name in provided]
         parts.append(_table(title, "call", [row for form in defined if (row := _definition(form)) is not None]))
     return "\n".join(parts)

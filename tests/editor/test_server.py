@@ -120,7 +120,7 @@ def test_definitions(client: Client) -> None:
         "nn.sx",
         "(defmodel layer-norm (width &key ((:bias bias-p) t) (eps 1e-5))",
     )
-    assert go("cross-entropy logits targets))\n(defun evaluate")[0] == "forms.sx"
+    assert go("cross-entropy logits targets))\n(defun evaluate")[0] == "losses.sx"
     assert go("defmodel gpt2")[1].startswith("(defmacro defmodel")
     assert go("heads :init")[1].startswith("  (layers 12) (heads 12)")
     assert go("norm1 x)")[1] == "  (defsub norm1 (layer-norm width))"
@@ -143,7 +143,9 @@ def test_completion(client: Client, tmp_path: Path) -> None:
     typed = text.replace("(cross-entropy logits labels))\n(defun evaluate", "(cross-e\n(defun evaluate")
     client.change(file, whole(typed))
     offered = labels(typed, "(cross-e")
-    assert offered["cross-entropy"]["detail"] == "(logits labels &key ignore-index)"
+    assert offered["cross-entropy"]["detail"] == (
+        "(logits labels &key (label-smoothing 0.0) (z-loss 0.0) ignore-index weights)"
+    )
     assert offered["cross-entropy"]["textEdit"]["range"]["start"]["character"] == len(
         "(defun objective (logits labels) ("
     )

@@ -18,7 +18,7 @@ from sexpgpu.trace.builtins import LIBRARIES
 from sexpgpu.trace.builtins.meanings import MEANINGS
 from tests.docs.blocks import ROOT
 
-FORMS = ROOT / "sexpgpu" / "library" / "forms.sx"
+DEFINING = tuple(ROOT / "sexpgpu" / "library" / name for name in ("forms.sx", "losses.sx"))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Indexing": _names("gather take-along-axis scatter-add embed top-k sort index-update tril triu causal-mask"),
     "Control": _names("scan associative-scan stop-gradient checkpoint grad"),
     "Losses": _names("cross-entropy mse huber bce kl accuracy perplexity bits-per-byte"),
-    "Observation": _names("metric step-sum step-mean"),
+    "Observation": _names("metric sample step-sum step-mean"),
 }
 """The tables of tensor operations."""
 
@@ -53,7 +53,8 @@ BESIDE: dict[str, tuple[str, ...]] = {
 """What there is besides, listed on the same page."""
 
 USED_IN: dict[str, str] = dict.fromkeys(CHAPTERS["Random"], "tests/trace/test_random.py") | {
-    "metric": "tests/trace/test_masked_means.py",
+    "metric": "tests/trace/test_metrics.py",
+    "sample": "tests/cli/test_generate.py",
     "step-sum": "tests/trace/test_accumulation.py",
     "step-mean": "tests/trace/test_accumulation.py",
 }
@@ -69,7 +70,7 @@ class Documented:
 
 
 def documentation() -> dict[str, Documented]:
-    """Of each public function of tensors: of the libraries, of forms.sx, and of what Common Lisp has by that name."""
+    """Of each public function of tensors: of the libraries, of `DEFINING`, and of what Common Lisp has by that name."""
     found = {name: Documented(meaning.call, meaning.doc) for name, meaning in MEANINGS.items()}
     for library in LIBRARIES:
         for builtin in library:
@@ -80,7 +81,8 @@ def documentation() -> dict[str, Documented]:
 
 
 def _defined() -> Iterator[tuple[str, Documented]]:
-    for read in read_text(Source(str(FORMS), FORMS.read_text("utf-8")), lambda _: None):
+    texts = [Source(str(file), file.read_text("utf-8")) for file in DEFINING]
+    for read in (form for text in texts for form in read_text(text, lambda _: None)):
         kind, name, *rest = read.datum
         if kind.name in ("defun", "defmacro") and isinstance(name, Symbol) and len(rest) > 1:
             parameters = print_form(rest[0])[1:-1] if isinstance(rest[0], Cons) else ""

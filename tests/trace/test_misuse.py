@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sexpgpu.diag import SxError
 from tests.golden.tracing import Case, Outcome, outcomes
 
-INPUTS = {"x": np.ones((4, 2)), "i": np.array([0, 1, 1, 0], np.int32), "s": np.ones((1, 2, 4))}
+INPUTS: dict[str, NDArray[Any]] = {
+    "x": np.ones((4, 2)),
+    "i": np.array([0, 1, 1, 0], np.int32),
+    "s": np.ones((1, 2, 4)),
+}
 
 CALLS: tuple[tuple[str, str], ...] = (
     ("E-VALUE-101", "(gather x (constant '(0 7)))"),
@@ -38,6 +45,7 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("E-SHAPE-021", "(random-flip (sum x :axis 0))"),
     ("E-VALUE-012", "(attend (reshape x '(1 1 4 2)) (ones '(1 1 4 2)) (ones '(1 1 4 2)) :window 0)"),
     ("E-SHAPE-046", "(attend (ones '(1 3 4 2)) (ones '(1 2 4 2)) (ones '(1 2 4 2)))"),
+    ("E-SHAPE-046", "(attend (ones '(1 1 3 2)) (ones '(1 1 2 2)) (ones '(1 1 2 2)) :causal t)"),
     ("E-DTYPE-001", "(attend (ones '(1 1 2 2)) (ones '(1 1 2 2)) (ones '(1 1 2 2)) :mask (ones '(2 2)))"),
     ("E-VALUE-012", "(conv s (ones '(1 2 2)) :stride 0)"),
     ("E-VALUE-012", "(conv s (ones '(1 2 2)) :dilation 0)"),
@@ -82,7 +90,7 @@ def test_a_call_is_refused(code: str, call: str, found: dict[str, Outcome | Exce
 
 
 def test_an_index_of_the_data_is_looked_at_when_it_is_used() -> None:
-    inputs = {"x": np.ones((3, 2)), "i": np.array([1, 3], np.int32)}
+    inputs: dict[str, NDArray[Any]] = {"x": np.ones((3, 2)), "i": np.array([1, 3], np.int32)}
     calls = ("(gather x i)", "(scatter-add x i (ones '(2 2)))", "(index-update x i (ones '(2 2)))")
     for call, fault in outcomes([Case(call, call, inputs) for call in calls]).items():
         assert isinstance(fault, SxError), call

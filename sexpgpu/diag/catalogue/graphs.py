@@ -114,8 +114,8 @@ TRACING: tuple[Entry, ...] = (
           "In an `einsum` equal labels run together, so their axes are equally long.",
           '(einsum "ij,jk->ik" (zeros \'(2 3)) (zeros \'(4 5)))'),
     Entry("E-SHAPE-046", "queries, keys and values that do not fit",
-          "Attention takes [batch, heads, time, dim]. Keys and values have the same heads and times, queries and "
-          "keys the same dim, and each head of the keys serves as many heads of the queries as the next.",
+          "Attention takes [batch, heads, time, dim]. Keys and values have the same heads and times, queries and keys "
+          "the same dim, and each head of the keys serves as many heads of the queries as the next.",
           "(attend (zeros '(1 4 8 16)) (zeros '(1 3 8 16)) (zeros '(1 3 8 16)))"),
     Entry("E-SHAPE-026", "labels that do not fit the logits",
           "A classification loss takes logits [..., classes] and the number of a class for each row, [...]: labels "
@@ -179,8 +179,8 @@ TRACING: tuple[Entry, ...] = (
           "A dropout rate is at least 0 and below 1.",
           "(dropout x 1.5)"),
     Entry("E-VALUE-041", "not a specification of a sum",
-          "An `einsum` names each axis of each tensor by a letter, separates tensors by commas, and gives the "
-          "labels of the result behind ->. An ellipsis stands for the axes that are not named.",
+          "An `einsum` names each axis of each tensor by a letter, separates tensors by commas, and gives the labels "
+          "of the result behind ->. An ellipsis stands for the axes that are not named.",
           '(einsum "ij,jk->iz" (zeros \'(2 3)) (zeros \'(3 4)))'),
     Entry("E-FLOW-001", "a tensor as a test",
           "A graph is traced once and its tensors have no values then, so ordinary control flow cannot depend on one. "
@@ -212,8 +212,8 @@ TRACING: tuple[Entry, ...] = (
           "The function that `scan` runs gives the next state and what is collected: (values state y).",
           "(scan (lambda (s x) (+ s x)) init xs)"),
     Entry("E-FLOW-009", "a sample in the train graph",
-          "Samples show what a model makes, and training would make one every microbatch. An evaluation shows "
-          "those of its first batch, a generator what it emits.",
+          "Samples show what a model makes, and training would make one every microbatch. An evaluation shows those of "
+          "its first batch, a generator what it emits.",
           "(defun objective (logits labels) (sample 'x logits) ...)"),
     Entry("E-PARAM-001", "no initializer",
           "Every parameter and buffer says how it starts.",
@@ -273,8 +273,8 @@ TRACING: tuple[Entry, ...] = (
           "An update returns the parameter's next value, of its shape and dtype.",
           "(optimizer-update (param grad ctx) (sum grad :axis 0))"),
     Entry("E-OPT-008", "an inner optimizer that cannot be applied",
-          "`inner-update` takes an optimizer that is a hyperparameter of the one that calls it, where its states "
-          "are kept, and a parameter and a gradient of the type of the updated one.",
+          "`inner-update` takes an optimizer that is a hyperparameter of the one that calls it, where its states are "
+          "kept, and a parameter and a gradient of the type of the updated one.",
           "(inner-update (sgd) param grad ctx)"),
     Entry("E-OPT-009", "the name of a state",
           "States are told apart by their names; `.` and `/` join these to paths.",
@@ -291,6 +291,14 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-LOAD-042", "a loader without fields",
           "A loader reads one field at least.",
           "(defloader train-loader (:batch 8))"),
+    Entry("E-LOAD-043", "stages that are not alike",
+          "One graph reads every stage of a loader, so all stages have fields of the same names and types.",
+          "(defloader train-loader (:batch 8) (stage a (x (chars \"a.txt\"))) (stage b (y (chars \"a.txt\"))))"),
+    Entry("E-LOAD-044", "an evaluation with stages",
+          "`curriculum` chooses stages for training, by what evaluations report. Evaluations are comparable "
+          "only if they "
+          "read the same records each time: they have a loader without stages.",
+          "(defeval val (:loader train-loader))"),
     Entry("E-RUN-001", "no train-loader", "The run reads its batches from the loader named `train-loader`.", ""),
     Entry("E-RUN-002", "no prepare", "`prepare` turns a batch into the model's input and the labels.", ""),
     Entry("E-RUN-003", "no model", "The name `model` holds the model instance that is trained.", ""),
@@ -327,8 +335,8 @@ TRACING: tuple[Entry, ...] = (
           "What :emit shows with `sample` is all that a generator leaves behind.",
           "(defgenerator story (:trips 9) (:init (ctx) ...) (:trip (s i ctx) ...) (:emit (s) s))"),
     Entry("E-RUN-034", "a prompt that means nothing",
-          "A prompt is turned into ids by the alphabet of a text: the only one among the loader's fields, or the "
-          "one that :text names.",
+          "A prompt is turned into ids by the alphabet of a text: the only one among the loader's fields, or the one "
+          "that :text names.",
           "sexpgpu generate runs/digits-1 --prompt hello"),
     Entry("E-RUN-035", "a generator that is not there",
           "An experiment's generators are its `defgenerator` forms; where there are several the verb needs a name.",

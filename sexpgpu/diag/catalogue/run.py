@@ -28,14 +28,15 @@ ENTRIES: tuple[Entry, ...] = (
         "a file that is not what its source expects",
         "The bytes do not form the kind of file that the source reads: a truncated or damaged file, a "
         "wrong magic number, a text that is not UTF-8, rows of different lengths, a cell that is no "
-        "number, or elements of a type that records cannot have. The message says where. Files named "
-        "`.gz` are decompressed first.",
+        "number, a line that is no JSON object, or elements of a type that records cannot have. The message says "
+        "where. Files named `.gz`, `.bz2` and `.xz` are decompressed first.",
         '(npy "picture.png")',
     ),
     Entry(
         "E-LOAD-004",
-        "no such column or array",
-        "The file has nothing under that name, or several columns. Columns are named by the header, without "
+        "no such column, key or array",
+        "The file has nothing under that name, or several columns; of a file of JSON objects the message names the "
+        "line. Columns are named by the header, without "
         "regard to case, or by their place from 0, negative ones from the end. A header with another number of "
         "cells than the rows names nothing.",
         '(csv "table.csv" "heigth")',
@@ -52,8 +53,9 @@ ENTRIES: tuple[Entry, ...] = (
         "E-LOAD-006",
         "records that are not there",
         "A cut, a window or a `take` asks for more records than there are, or leaves none. An integer "
-        "counts records, a float f stands for floor(n * f). `contexts` need lines with a BOS, and a "
-        "normalization needs statistics of records of its own shape.",
+        "counts records, a float f stands for floor(n * f). `contexts` need lines with a BOS, a normalization "
+        "needs statistics of records of its own shape, sources that are joined need records of one type and ids "
+        "of one meaning, and streams need a record for each row of a step.",
         "(window text 100000000)",
     ),
     Entry(
@@ -81,8 +83,31 @@ ENTRIES: tuple[Entry, ...] = (
         "E-LOAD-010",
         "a length that is none",
         "A window, its stride, `contexts`, `take`, `:pad`, and every declared fact count something: one at least; "
-        "`:skip` may be 0. A declared `:shape` has an axis for the records, and a table's has two.",
+        "`:skip` may be 0. The weights of a `mix` are numbers above 0. A declared `:shape` has an axis for "
+        "the records, and a table's has two.",
         """(csv "table.csv" :shape '(100))""",
+    ),
+    Entry(
+        "E-LOAD-011",
+        "an address instead of a path",
+        "Sources read files of this machine. A path with `://` in it compiles, with its facts declared, but "
+        "a run needs "
+        "the file.",
+        '(npy "s3://bucket/tokens.npy" :shape \'(1000) :dtype :i32)',
+    ),
+    Entry(
+        "E-LOAD-012",
+        "a by-step field that ends too soon",
+        "Row k of a `by-step` field belongs to step k of the run, or to evaluation k of a pass, so it needs as many "
+        "rows as there are of those. That is checked before the first step.",
+        '(noise (by-step (npy "ten-rows.npy"))) in a run of 20 steps',
+    ),
+    Entry(
+        "W-LOAD-002",
+        "streams that do not go on",
+        "With `:order :streams` row r of a batch is to continue row r of the batch before. Windows do when each begins "
+        "where the one before ended: every n items, or every n - 1 where targets are inputs shifted by one.",
+        "(defloader train-loader (:batch 50 :order :streams) (tokens (window text 51)))",
     ),
     Entry(
         "W-LOAD-001",
@@ -245,7 +270,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "E-DEV-010",
         "a package that is not installed",
-        "Training needs few packages; `watch` and `lsp` need one more each, which an extra of sexpgpu's installs.",
+        "Training needs few packages; `watch` and `lsp`, and the sources `parquet` and `bpe`, need one more "
+        "each, which "
+        "an extra of sexpgpu's installs.",
         "sexpgpu watch file.sx",
     ),
 )

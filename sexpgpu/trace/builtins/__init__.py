@@ -10,6 +10,7 @@ from sexpgpu.trace.builtins import (
     elementwise,
     index,
     learn,
+    loaders,
     movement,
     observe,
     optimize,
@@ -34,5 +35,6 @@ LIBRARIES: tuple[Library, ...] = (
     learn.library,
     optimize.library,
     sources.library,
+    loaders.library,
     declare.library,
 )

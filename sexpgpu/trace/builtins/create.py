@@ -12,16 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from sexpgpu.data.source import Arange
 from sexpgpu.diag import error
 from sexpgpu.dialects.opdef import numpy_dtype
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL, Cons
+from sexpgpu.lang.session import current_span
 from sexpgpu.philox import key_of
 from sexpgpu.tensortype import INTEGERS, DType, TensorType
 from sexpgpu.trace.arguments import dtype as dtype_argument
 from sexpgpu.trace.arguments import integer, real
 from sexpgpu.trace.arguments import shape as shape_argument
-from sexpgpu.trace.graph import GraphTrace, current_graph
+from sexpgpu.trace.declarations import SourceValue
+from sexpgpu.trace.graph import GraphTrace, active_graph, current_graph
 from sexpgpu.trace.tensor import (
     Tensor,
     TensorLike,
@@ -91,14 +94,18 @@ def full(shape: Any, value: Any, *, dtype: Any = NIL) -> Tensor:
 
 
 @library.builtin("arange", "(start &optional stop step)")
-def arange(start: Any, stop: Any = NIL, step: Any = 1) -> Tensor:
+def arange(start: Any, stop: Any = NIL, step: Any = 1) -> Tensor | SourceValue:
     """i32 numbers start, start + step, ... before stop; one argument counts from 0 to it.
+
+    Outside of every traced function `(arange n)` is a source: record k is the number k.
 
     Shapes: -> [ceiling((stop - start) / step)], none where that is negative.
     Dtypes: i32.
     Errors: E-ARG-010 what is no integer; E-VALUE-012 a step of 0.
     Source: NumPy `arange`.
     """
+    if active_graph() is None and stop is NIL:
+        return SourceValue(Arange(integer("arange", start, "the count")), current_span())
     low, high = (0, start) if stop is NIL else (start, stop)
     first, last, by = (
         integer("arange", low, "start"),

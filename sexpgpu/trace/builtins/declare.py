@@ -1,11 +1,10 @@
-"""Loaders, evaluations and the run: the functions behind the declaring forms."""
+"""Evaluations, generators and the run: the functions behind the declaring forms."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.data import facts
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import error
 from sexpgpu.experiment import RunConfig
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, show
@@ -16,50 +15,15 @@ from sexpgpu.trace.builtins.sources import source_argument
 from sexpgpu.trace.declarations import (
     EvaluationValue,
     GeneratorValue,
-    IndexFile,
     LoaderValue,
     RunValue,
-    SourceValue,
     declarations,
 )
 
-library = Library("loaders and runs")
+library = Library("evaluations and runs")
 
 RESERVED = ("train", "optim", "runtime")
 """Names that an evaluation pass cannot have: the loop's metrics are under them."""
-_ORDERS = ("sequential", "shuffle", "random")
-
-
-@library.builtin("%defloader", "(name options fields)")
-def loader(name: Any, options: Any, fields: Any) -> LoaderValue:
-    """What a `defloader` binds; every field's record type is known here (E-LOAD otherwise)."""
-    label = arguments.name("defloader", name)
-    given = arguments.options("defloader", options, ("batch", "order", "seed"))
-    if "batch" not in given:
-        raise error("E-LOAD-041", f"loader `{label}` has no batch size", help=f"(defloader {label} (:batch 32) ...)")
-    batch = arguments.integer("defloader", given["batch"], ":batch")
-    if batch < 1:
-        raise error("E-LOAD-041", f"loader `{label}`: the batch size must be positive", actual=str(batch))
-    order = given.get("order", "sequential")
-    typed: dict[str, Any] = {}
-    for pair in arguments.items("defloader", fields, "the fields"):
-        key, value = arguments.items("defloader", pair, "a field")
-        source = source_argument(f"field {arguments.name('defloader', key)}", value)
-        try:
-            typed[arguments.name("defloader", key)] = (value, facts.record_type(source, declarations().base))
-        except SxError as fault:
-            raise SxError(fault.diagnostic.at(value.span)) from None
-    if not typed:
-        raise error("E-LOAD-042", f"loader `{label}` has no fields", help=f"(defloader {label} (...) (x SOURCE))")
-    return LoaderValue(
-        label,
-        batch,
-        "index-file" if isinstance(order, IndexFile) else arguments.choice("defloader", order, ":order", _ORDERS),
-        arguments.integer("defloader", given["seed"], ":seed") if "seed" in given else None,
-        typed,
-        order if isinstance(order, IndexFile) else None,
-        current_span(),
-    )
 
 
 @library.builtin("%defeval", "(name &key loader every at batches fixed at-start weights evaluate)")
@@ -73,6 +37,13 @@ def defeval(name: Any, **given: Any) -> Any:
             f"evaluation `{label}` needs a loader",
             actual=show(source),
             help=":loader val-loader",
+        )
+    if len(source.stages) > 1:
+        raise error(
+            "E-LOAD-044",
+            f"evaluation `{label}` reads a loader with stages: two evaluations would not be of the same records",
+            expected="a loader of its own, without stages",
+            help=f"(defloader {label}-loader (:batch {source.batch}) ...)",
         )
     if label in RESERVED:
         raise error("E-RUN-024", f"`{label}` is the loop's own name", help="name the pass val, test, ...")
@@ -109,8 +80,6 @@ def generator(name: Any, options: Any, init: Any, trip: Any, emit: Any) -> Any:
     if "trips" not in given:
         raise error("E-RUN-032", f"generator `{label}` does not say how long it goes", help="(:trips 100)")
     text = given.get("text", NIL)
-    if text is not NIL and not isinstance(text, SourceValue):
-        raise error("E-TYPE-014", "`defgenerator`: :text is a source", actual=show(text))
     if any(g.name == label for g in declarations().generators):
         raise error("E-RUN-021", f"there are two generators named `{label}`", help="give one another name")
     declarations().generators.append(
@@ -123,7 +92,7 @@ def generator(name: Any, options: Any, init: Any, trip: Any, emit: Any) -> Any:
             arguments.choice("defgenerator", given.get("at", "eval"), ":at", ("eval", "step")),
             _positive("defgenerator", given.get("every", 1), ":every"),
             arguments.choice("defgenerator", given.get("weights", "view"), ":weights", ("view", "train")),
-            text.source if isinstance(text, SourceValue) else None,
+            None if text is NIL else source_argument("defgenerator :text", text),
             current_span(),
         )
     )

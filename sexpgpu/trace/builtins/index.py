@@ -220,18 +220,27 @@ def attention_mask(queries: Any, keys: Any, causal: Any, window: Any) -> Tensor:
     With `causal` none behind it, with a `window` none that is `window` or more away.
     """
     rows, columns = integer("attend", queries, "the queries"), integer("attend", keys, "the keys")
+    if rows > columns:  # the first queries would stand before the first key and see nothing
+        raise error(
+            "E-SHAPE-046",
+            "`attend`: with :causal or :window the last query stands at the last key, and there are more queries",
+            expected=f"{columns} queries at most, as there are keys",
+            actual=f"{rows}",
+        )
     graph = current_graph("attend")
     shape = (rows, columns)
-    here = pointwise("add", "attend", positions(graph, shape, 0), columns - rows)
-    ahead = pointwise("sub", "attend", positions(graph, shape, 1), here)
-    seen = [pointwise("le", "attend", ahead, 0)] if causal is not NIL else []
+    here, there = _moved(positions(graph, shape, 0), columns - rows), positions(graph, shape, 1)
+    seen = [pointwise("ge", "attend", here, there)] if causal is not NIL else []
     if window is not NIL:
         reach = positive("attend", window, ":window")
-        distance = ahead if causal is NIL else pointwise("neg", "attend", ahead)
+        seen.append(pointwise("gt", "attend", there, _moved(here, -reach)))
         if causal is NIL:
-            distance = pointwise("abs", "attend", distance)
-        seen.append(pointwise("lt", "attend", distance, reach))
+            seen.append(pointwise("lt", "attend", there, _moved(here, reach)))
     return reduce(lambda a, b: pointwise("logical_and", "attend", a, b), seen)
+
+
+def _moved(places: Tensor, by: int) -> Tensor:
+    return pointwise("add", "attend", places, by) if by else places
 
 
 @library.builtin("%require-attention", "(q k v)")

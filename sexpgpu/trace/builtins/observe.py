@@ -117,6 +117,11 @@ def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then:
 def sample(name: Any, value: Any, *, as_: Any = "array") -> Any:
     """Show a tensor: `:as` :text (ids, [time] or [texts, time]), :image ([images, channels, height, width], without
     channels, or one of either) or :array. For evaluations, which show their first batch, and `:emit` of a generator.
+
+    Shapes: as `:as` says; any for an array.
+    Dtypes: integers for a text, any otherwise.
+    Errors: E-SHAPE-031 what cannot be shown so; E-FLOW-009 in the train graph; E-RUN-030 a name twice; E-ARG-011.
+    Source: docs: Evaluation passes.
     """
     graph = current_graph("sample")
     graph.must_be_open("sample")

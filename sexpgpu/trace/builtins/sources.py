@@ -9,20 +9,30 @@ from attrs import evolve
 from sexpgpu.data import facts
 from sexpgpu.data.source import (
     NORMALIZE_KINDS,
+    TOKEN_TYPES,
+    Bpe,
+    ByStep,
+    Bytes,
     Chars,
+    Concat,
     Contexts,
     Csv,
     Declared,
+    FieldSource,
+    File,
     Idx,
-    Leaf,
+    Jsonl,
     Lines,
+    Mix,
     Normalize,
     Npy,
     Npz,
+    Parquet,
     Records,
     Scale,
     Source,
     Take,
+    Tokens,
     Window,
 )
 from sexpgpu.diag import error
@@ -31,7 +41,7 @@ from sexpgpu.lang.forms import NIL, Symbol, lisp_list
 from sexpgpu.lang.session import current_span
 from sexpgpu.tensortype import DTYPES
 from sexpgpu.trace import arguments
-from sexpgpu.trace.declarations import IndexFile, SourceValue, declarations
+from sexpgpu.trace.declarations import SourceValue, declarations
 
 library = Library("sources")
 
@@ -47,7 +57,20 @@ def located(what: str, value: Any) -> str:
 
 
 def source_argument(what: str, value: Any) -> Source:
-    """A source (E-TYPE-014 for anything else)."""
+    """A source of records (E-TYPE-014 for anything else)."""
+    found = field_argument(what, value)
+    if isinstance(found, ByStep):
+        raise error(
+            "E-TYPE-014",
+            f"`{what}` needs a source of records, and (by-step ...) has one row a step",
+            actual=show(value),
+            help="(by-step (window ...)): by-step comes last",
+        )
+    return found
+
+
+def field_argument(what: str, value: Any) -> FieldSource:
+    """What a field of a loader may read (E-TYPE-014 for anything else)."""
     if isinstance(value, SourceValue):
         return value.source
     raise error("E-TYPE-014", f"`{what}` needs a source", actual=show(value), help='(chars "data/text.txt")')
@@ -57,7 +80,7 @@ def _cut(what: str, value: Any) -> int | float | None:
     return None if value is NIL else value if type(value) is int else arguments.real(what, value, "a cut")
 
 
-def _leaf(what: str, source: Leaf, given: dict[str, Any]) -> SourceValue:
+def _leaf(what: str, source: File, given: dict[str, Any]) -> SourceValue:
     """A source that reads a file, with what the call declares of it and where it cuts it."""
     known = {key: value for key, value in given.items() if value is not NIL}
     declared = Declared(
@@ -101,21 +124,63 @@ def idx(path: Any, **given: Any) -> SourceValue:
     return _leaf("idx", Idx(located("idx", path)), given)
 
 
+def _named(what: str, given: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
+    """Names and places in front, then options: what `(csv path x 2 :skip 1)` has behind its path."""
+    plain: list[Any] = []
+    rest = list(given)
+    while rest and not (isinstance(rest[0], Symbol) and rest[0].keyword):
+        name = rest.pop(0)
+        plain.append(name if type(name) is int else arguments.name(what, name))
+    options = arguments.options(what, lisp_list(rest), (*FACTS, "skip") if what == "csv" else FACTS)
+    return plain, {"from_" if key == "from" else key: value for key, value in options.items()}
+
+
 @library.builtin("csv", "(path &rest columns)")
 def csv(path: Any, *columns: Any) -> SourceValue:
     """Numbers from a table: columns by header name or place (from the end when negative); none means all.
 
     Facts, cuts and `:skip` (lines before the table) follow the columns by keyword.
     """
-    plain: list[Any] = []
-    rest = list(columns)
-    while rest and not (isinstance(rest[0], Symbol) and rest[0].keyword):
-        column = rest.pop(0)
-        plain.append(column if isinstance(column, int) else arguments.name("csv", column))
-    given = arguments.options("csv", lisp_list(rest), (*FACTS, "skip"))
+    plain, given = _named("csv", columns)
     skip = arguments.integer("csv", given.pop("skip", 0), ":skip")
-    given = {"from_" if key == "from" else key: value for key, value in given.items()}
     return _leaf("csv", Csv(located("csv", path), tuple(plain), skip), given)
+
+
+@library.builtin("parquet", "(path &rest columns)")
+def parquet(path: Any, *columns: Any) -> SourceValue:
+    """Columns of a Parquet file by name, one record a row; none means all. Facts and cuts follow by keyword."""
+    plain, given = _named("parquet", columns)
+    names = tuple(arguments.name("parquet", column) for column in plain)
+    return _leaf("parquet", Parquet(located("parquet", path), names), given)
+
+
+@library.builtin("jsonl", "(path key &rest keys)")
+def jsonl(path: Any, key: Any, *keys: Any) -> SourceValue:
+    """The numbers under keys of JSON objects, one object a line and a record. Facts and cuts follow by keyword."""
+    plain, given = _named("jsonl", (key, *keys))
+    names = tuple(arguments.name("jsonl", name) for name in plain)
+    if not names:
+        raise error("E-ARG-001", "`jsonl` needs a key", help='(jsonl "data.jsonl" "label")')
+    return _leaf("jsonl", Jsonl(located("jsonl", path), names), given)
+
+
+@library.builtin("bytes", f"(path &key {_FACTS})")
+def bytes_(path: Any, **given: Any) -> SourceValue:
+    """Any file, one record a byte: i32 ids from 0 to 255."""
+    return _leaf("bytes", Bytes(located("bytes", path)), given)
+
+
+@library.builtin("tokens", f"(path &key {_FACTS})")
+def tokens(path: Any, *, dtype: Any = "u16", **given: Any) -> SourceValue:
+    """A file of nothing but little-endian integers of `:dtype` (u16 if it is not said), one record each."""
+    stored: Any = arguments.choice("tokens", dtype, ":dtype", TOKEN_TYPES)
+    return _leaf("tokens", Tokens(located("tokens", path), stored), given)
+
+
+@library.builtin("bpe", f"(path tokenizer &key {_FACTS})")
+def bpe(path: Any, tokenizer: Any, **given: Any) -> SourceValue:
+    """A text cut into tokens by the byte-pair encoding of a Hugging Face tokenizer.json: i32 ids."""
+    return _leaf("bpe", Bpe(located("bpe", path), located("bpe", tokenizer)), given)
 
 
 def _combined(what: str, source: Source, from_: Any, to: Any) -> SourceValue:
@@ -133,10 +198,11 @@ def window(source: Any, n: Any, *, stride: Any = 1, from_: Any = NIL, to: Any = 
     return _combined("window", made, from_, to)
 
 
-@library.builtin("contexts", "(source n &key from to)")
-def contexts(source: Any, n: Any, *, from_: Any = NIL, to: Any = NIL) -> SourceValue:
+@library.builtin("contexts", "(source n &key count from to)")
+def contexts(source: Any, n: Any, *, count: Any = NIL, from_: Any = NIL, to: Any = NIL) -> SourceValue:
     """One record for each position of each line: the n ids before it, and it."""
-    made = Contexts(source_argument("contexts", source), arguments.positive("contexts", n, "the length"))
+    counted = None if count is NIL else arguments.integer("contexts", count, ":count")
+    made = Contexts(source_argument("contexts", source), arguments.positive("contexts", n, "the length"), counted)
     return _combined("contexts", made, from_, to)
 
 
@@ -146,30 +212,51 @@ def records(source: Any, *, from_: Any = NIL, to: Any = NIL) -> SourceValue:
     return _combined("records", Records(source_argument("records", source)), from_, to)
 
 
-@library.builtin("take", "(source n)")
-def take(source: Any, n: Any) -> SourceValue:
+@library.builtin("take", "(source n &key from to)")
+def take(source: Any, n: Any, *, from_: Any = NIL, to: Any = NIL) -> SourceValue:
     """The first n records."""
-    return SourceValue(
-        Take(source_argument("take", source), arguments.positive("take", n, "the count")), current_span()
-    )
+    made = Take(source_argument("take", source), arguments.positive("take", n, "the count"))
+    return _combined("take", made, from_, to)
 
 
-@library.builtin("scale", "(source factor &key dtype)")
-def scale(source: Any, factor: Any, *, dtype: Any = NIL) -> SourceValue:
+@library.builtin("scale", "(source factor &key dtype from to)")
+def scale(source: Any, factor: Any, *, dtype: Any = NIL, from_: Any = NIL, to: Any = NIL) -> SourceValue:
     """Every element times a factor, as floats."""
-    made = Scale(
-        source_argument("scale", source), arguments.real("scale", factor, "the factor"), _float("scale", dtype)
-    )
-    return SourceValue(made, current_span())
+    inner, by = source_argument("scale", source), arguments.real("scale", factor, "the factor")
+    return _combined("scale", Scale(inner, by, _float("scale", dtype)), from_, to)
 
 
-@library.builtin("normalize", "(source &optional kind &key fit dtype)")
-def normalize(source: Any, kind: Any = "minmax", *, fit: Any = NIL, dtype: Any = NIL) -> SourceValue:
+@library.builtin("normalize", "(source &optional kind &key fit dtype from to)")
+def normalize(
+    source: Any, kind: Any = "minmax", *, fit: Any = NIL, dtype: Any = NIL, from_: Any = NIL, to: Any = NIL
+) -> SourceValue:
     """Every element position mapped to [0, 1] (:minmax) or to mean 0 and deviation 1 (:zscore), by its records."""
     how: Any = arguments.choice("normalize", kind, "the kind", NORMALIZE_KINDS)
     fitted = None if fit is NIL else source_argument("normalize", fit)
     made = Normalize(source_argument("normalize", source), how, fitted, _float("normalize", dtype))
-    return SourceValue(made, current_span())
+    return _combined("normalize", made, from_, to)
+
+
+@library.builtin("concat-sources", "(source &rest sources)")
+def concat_sources(source: Any, *sources: Any) -> SourceValue:
+    """The records of one source after those of another; all have records of one type."""
+    return SourceValue(Concat(tuple(source_argument("concat-sources", s) for s in (source, *sources))), current_span())
+
+
+@library.builtin("%mix-sources", "(sources weights)")
+def mix(sources: Any, weights: Any) -> SourceValue:
+    """What the macro `mix` calls."""
+    parts = tuple(source_argument("mix", source) for source in arguments.items("mix", sources, "the sources"))
+    shares = tuple(arguments.real("mix", weight, "a weight") for weight in arguments.items("mix", weights, "weights"))
+    if not parts:
+        raise error("E-ARG-001", "`mix` needs a source", help="(mix (a 0.7) (b 0.3))")
+    return SourceValue(Mix(parts, shares), current_span())
+
+
+@library.builtin("by-step", "(source)")
+def by_step(source: Any) -> SourceValue:
+    """Record k for the whole of step k, or of evaluation k: a field without an axis of records."""
+    return SourceValue(ByStep(source_argument("by-step", source)), current_span())
 
 
 def _float(what: str, dtype: Any) -> Any:
@@ -186,9 +273,3 @@ def vocab_size(source: Any) -> int:
 def record_count(source: Any) -> int:
     """How many records a source has."""
     return facts.record_count(source_argument("record-count", source), declarations().base)
-
-
-@library.builtin("index-file", "(path &key wrap)")
-def index_file(path: Any, *, wrap: Any = NIL) -> IndexFile:
-    """An order read from a file: absolute record starts, one row a batch, -1 pads a short row."""
-    return IndexFile(located("index-file", path), wrap is not NIL)
