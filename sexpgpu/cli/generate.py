@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where images and arrays go; here by default."
 )
+@click.option("--force", is_flag=True, help="Write over files that are there.")
 @report.json_option
 def command(
     run: Path,
@@ -39,6 +40,7 @@ def command(
     top_p: float | None,
     seed: int | None,
     out: Path | None,
+    force: bool,
     as_json: bool,
 ) -> int:
     """Run generator NAME of RUN (the only one by default). RUN is a run's directory, or one checkpoint of it.
@@ -47,8 +49,9 @@ def command(
     sexpgpu generate runs/shakespeare-1 --prompt "ROMEO:" --temperature 0.8 --top-k 20
     sexpgpu generate runs/ddpm-1/checkpoints/step-00020000 samples --seed 7 --out pictures
 
-    Texts go to standard output; images are PNG files, arrays npy files, whose names are printed. Flags that the
-    generator does not read change nothing. Exit code 1 where the run, the prompt or the name is at fault.
+    Texts go to standard output; images are PNG files, arrays npy files, whose names are printed; one that
+    is there already is kept and nothing is written, unless --force is given. Flags that the generator does not read
+    change nothing. Exit code 1 where the run, the prompt or the name is at fault.
     """
     knobs.limit_threads()
     from sexpgpu.driver.generate import Request, generate
@@ -58,7 +61,7 @@ def command(
     progress = _Progress(sys.stderr.isatty() and not as_json)
     try:
         answer = run_deep(lambda: generate(request, progress.told))
-        files = _written(answer.samples, out or Path())
+        files = _written(answer.samples, out or Path(), force)
     except SxError as fault:
         progress.end()
         sources: dict[str, str] = {}
@@ -92,11 +95,16 @@ def _diagnostic(fault: SxError, sources: dict[str, str]) -> dict[str, Any]:
     return {"diagnostics": [to_json(fault.diagnostic, sources)]}
 
 
-def _written(samples: list[Sample], folder: Path) -> list[str | None]:
-    from sexpgpu.diag import error
-    from sexpgpu.runtime.samples import write_sample
+def _written(samples: list[Sample], folder: Path, force: bool) -> list[str | None]:
+    """The file of each sample; E-IO-107 before the first is written where one is there and `force` is not given."""
+    from sexpgpu.diag import Note, error
+    from sexpgpu.runtime.samples import file_of, write_sample
 
     try:
+        taken = [path for s in samples if (path := file_of(s, folder)) is not None and path.exists()]
+        if taken and not force:
+            also = [Note(f"{path} too") for path in taken[1:]]
+            raise error("E-IO-107", f"{taken[0]} exists already", help="another --out, or --force", notes=also)
         return [None if (path := write_sample(sample, folder)) is None else str(path) for sample in samples]
     except OSError as fault:
         raise error("E-IO-001", f"{folder} cannot be written", actual=fault.strerror or str(fault)) from None

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from sexpgpu.diag import Diagnostic, Span
 from sexpgpu.lang.builtin import Builtin
-from sexpgpu.lang.forms import Symbol, symbol
+from sexpgpu.lang.forms import Symbol, setf_name, symbol
 from sexpgpu.lang.ir import Node
 from sexpgpu.lang.place import Place, Trail
 
@@ -82,7 +82,8 @@ class Module:
         self.borrowed: set[int] = set()  # ids of the cells, variables and macros of other modules among its own
         self.upcoming: dict[Symbol, Upcoming] = {}
         self.heads: dict[Symbol, str] = {}  # the defining form of each name, as the file's text shows them
-        self.provided: list[Symbol] = []
+        self.provided: dict[Symbol, Place] = {}
+        self.types: dict[Symbol, None] = {}  # the names of the types that it defines
         self.poisoned: dict[Symbol, Diagnostic] = {}
         self.undefined_calls: list[tuple[FunctionCell, Any]] = []
         self.waiting_calls: list[tuple[FunctionCell, list[Node], Place]] = []  # with the arguments
@@ -202,12 +203,27 @@ class Module:
     def exports(self) -> list[Symbol]:
         """What a file that requires this module gets: what it provides, or else all it defines."""
         if self.provided:
-            return self.provided
+            return list(self.provided)
         own: dict[Symbol, None] = {}
         for table in self.tables:
             own.update((s, None) for s, entry in table.items() if id(entry) not in self.borrowed and s.interned)
+        own |= {s: None for s in self.setf_expanders if s not in self.imported}
+        own |= {s: None for cell in self.functions.values() if (s := self._written_by(cell)) is not None}
         return [s for s in own if not self._only_called(s)]
 
     def _only_called(self, name: Symbol) -> bool:
         cell = self.functions.get(name)
-        return cell is not None and not cell.defined and name not in self.variables and name not in self.macros
+        return cell is not None and not cell.defined and not self.defines(name)
+
+    def _written_by(self, cell: FunctionCell) -> Symbol | None:
+        """The name whose place a function of this file writes: `foo` of `(defun (setf foo) ...)`."""
+        if cell.name.interned or not cell.defined or id(cell) in self.borrowed:
+            return None
+        name = symbol(cell.name.name.removeprefix("(setf ").removesuffix(")"))
+        return name if setf_name(name) is cell.name else None
+
+    def defines(self, name: Symbol) -> bool:
+        """Whether something in this file, or something that it imports, has the name."""
+        functions = (self.functions.get(name), self.functions.get(setf_name(name)))
+        named = (self.variables, self.macros, self.symbol_macros, self.setf_expanders, self.types)
+        return any(cell is not None and cell.defined for cell in functions) or any(name in table for table in named)

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from sexpgpu.diag import Culprit, Diagnostic, Diagnostics, Note, SxError, error, nearest
 from sexpgpu.lang.active import activated
@@ -17,7 +17,7 @@ from sexpgpu.lang.builtin import show
 from sexpgpu.lang.collection import uncollected
 from sexpgpu.lang.compiler import compile_all
 from sexpgpu.lang.edits import replaced
-from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, symbol
+from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, setf_name, symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
 
@@ -89,6 +89,13 @@ class Modules:
             self.overlay[path] = text
         return Source(path, text)
 
+    def _read_for(self, path: str, place: Place) -> Source:
+        """As `read`; an error is at the `require` that asks for the file."""
+        try:
+            return self.read(path)
+        except SxError as wrong:
+            raise SxError(evolve(wrong.diagnostic, span=place.span)) from wrong
+
     def require(self, module: Module, form: Cons, place: Place) -> Any:
         """Evaluate the module once, and bring its names into `module`."""
         items = items_of(form.cdr, place, SHAPE)
@@ -117,8 +124,20 @@ class Modules:
         for name, where in items_of(form.cdr, place, "(provide name...)"):
             if not isinstance(name, Symbol):
                 raise malformed(where, "(provide name...)", f"expected a name, found {show(name)}")
-            module.provided.append(name)
+            module.provided.setdefault(name, where)
         return NIL
+
+    def check_provided(self, module: Module) -> None:
+        """E-MOD-005 for each name that the file provides and that nothing in it defines, now that it is evaluated."""
+        if module.torn is not None or module.missing is not None:
+            return  # what cannot be read, or the module that is not there, may define it
+        for name, where in module.provided.items():
+            if not module.defines(name) and name not in module.poisoned:
+                near = nearest(name.name, module.own_names())
+                help = f"did you mean `{near}`?" if near else None
+                fix = replaced(where, name.name, near) if near else ()
+                message = f"`{name.name}` is provided, and nothing here defines it"
+                self._session.diagnostics.report(fault(where, "E-MOD-005", message, help, fix=fix).diagnostic)
 
     def _path(self, name: str, module: Module, place: Place) -> str:
         if name.startswith(STANDARD):
@@ -208,7 +227,7 @@ class Modules:
         self._requires.append([])
         known, knobs = len(session.diagnostics.records), len(session.selected.knobs)
         try:
-            source = self.read(path)
+            source = self._read_for(path, place)
             made = session.new_module(name, path)
             with uncollected() if made.standard else nullcontext():
                 session.evaluate_module(made, source)
@@ -224,7 +243,8 @@ class Modules:
     def _near(self, name: str, path: str) -> str | None:
         folder = os.path.dirname(path)
         files = [f for f in os.listdir(folder) if f.endswith(".sx")] if os.path.isdir(folder) else []
-        near = nearest(os.path.basename(path), files)
+        base = os.path.basename(path)
+        near = f"{base}.sx" if f"{base}.sx" in files else nearest(base, files)
         if near is None:
             return None
         return STANDARD + near[:-3] if name.startswith(STANDARD) else os.path.join(os.path.dirname(name), near)
@@ -236,22 +256,32 @@ class Modules:
         exported = loaded.exports()
         if wanted is not None:
             for name, where in wanted:
-                if name not in exported and name not in loaded.poisoned:
+                if name not in exported and name not in loaded.types and name not in loaded.poisoned:
                     near = nearest(name.name, [n.name for n in exported])
                     help = f"did you mean `{near}`?" if near else None
                     message = f"`{loaded.name}` does not export `{name.name}`"
                     raise fault(where, "E-MOD-004", message, help, culprit=Culprit(word=name.name, instead=near))
-        names = exported if wanted is None else [name for name, _ in wanted]
+        names = exported if wanted is None else [name for name, _ in wanted if name in exported]
         if alias is not None:
             module.aliases.add(alias.name)
             for name in exported:
                 self._import(module, loaded, name, symbol(f"{alias.name}:{name.name}"), place)
+            for name in loaded.types:
+                self._alias_type(name, symbol(f"{alias.name}:{name.name}"))
             if wanted is None:
                 return
         for name in names:
             self._import(module, loaded, name, name, place)
         for name, diagnostic in loaded.poisoned.items():
             module.poisoned.setdefault(name, diagnostic)
+
+    def _alias_type(self, name: Symbol, as_: Symbol) -> None:
+        """Types are the session's, and visible in every file; a name with the alias is one name more."""
+        session = self._session
+        tables: tuple[dict[Symbol, Any], ...] = (session.types, session.condition_types, session.type_expanders)
+        for table in tables:
+            if name in table:
+                table[as_] = table[name]
 
     def _import(self, module: Module, loaded: Module, name: Symbol, as_: Symbol, place: Place) -> None:
         before = module.imported.get(as_)
@@ -267,5 +297,10 @@ class Modules:
         if name in loaded.macros:
             module.macros[as_] = loaded.macros[name]
         module.borrowed |= {id(table[name]) for table in loaded.tables if name in table}
+        writer = loaded.functions.get(setf_name(name))
+        if writer is not None and writer.defined:
+            module.functions[setf_name(as_)] = writer
+            module.imported[setf_name(as_)] = (loaded.name, place.span)
+            module.borrowed.add(id(writer))
         if name in loaded.setf_expanders:
             module.setf_expanders[as_] = loaded.setf_expanders[name]

@@ -112,6 +112,7 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
         return results
     if not (module.internal or module.standard):  # a test analyses the standard modules whole
         _check_uncalled(session, module)
+        session.modules.check_provided(module)
     if selection is not None and module.torn is None:
         report_unread(session)
     module.upcoming.clear()

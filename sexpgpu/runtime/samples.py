@@ -53,17 +53,22 @@ def tell(samples: Iterable[Sample], folder: Path, root: Path, events: EventStrea
         )
 
 
-def write_sample(sample: Sample, folder: Path) -> Path | None:
-    """The file of an image (PNG) or array (npy) under `folder`, replaced as a whole; None for a text."""
+def file_of(sample: Sample, folder: Path) -> Path | None:
+    """Where `write_sample` puts a sample; None for a text."""
     if sample.form == "text":
         return None
-    stem = folder / sample.name.replace("/", "-")
+    return folder / (sample.name.replace("/", "-") + (".png" if sample.form == "image" else ".npy"))
+
+
+def write_sample(sample: Sample, folder: Path) -> Path | None:
+    """The file of an image (PNG) or array (npy) under `folder`, replaced as a whole; None for a text."""
+    path = file_of(sample, folder)
+    if path is None:
+        return None
     folder.mkdir(parents=True, exist_ok=True)
     if sample.form == "image":
-        path = stem.with_suffix(".png")
         replace_file(path, png(tiled(sample.value)))
         return path
-    path = stem.with_suffix(".npy")
     data = io.BytesIO()
     np.save(data, sample.value)
     replace_file(path, data.getvalue())

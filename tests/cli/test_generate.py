@@ -133,6 +133,24 @@ def test_pictures_are_files(run: Path, tmp_path: Path) -> None:
     assert size(Path(files[0]).read_bytes()) == (10, 8)  # two columns of 5, two rows of 4
 
 
+def test_pictures_are_not_written_over(run: Path, tmp_path: Path) -> None:
+    """All files are kept when one is there: none of the others appears."""
+    grid, batch = tmp_path / "picture-grid.png", tmp_path / "picture-batch.npy"
+    batch.write_bytes(b"mine")
+    done = sexpgpu("generate", run, "picture", "--out", tmp_path, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"error[E-IO-107]: {batch} exists already" in done.stderr
+    assert batch.read_bytes() == b"mine"
+    assert not grid.exists()
+    grid.write_bytes(b"mine")
+    done = sexpgpu("generate", run, "picture", "--out", tmp_path, cwd=tmp_path)
+    assert f"note: {batch} too" in done.stderr
+    done = sexpgpu("generate", run, "picture", "--out", tmp_path, "--force", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert np.load(batch).shape == (4, 9)
+    assert size(grid.read_bytes()) == (10, 8)
+
+
 def size(data: bytes) -> tuple[int, int]:
     """Width and height of a PNG whose every checksum holds."""
     assert data.startswith(b"\x89PNG\r\n\x1a\n")

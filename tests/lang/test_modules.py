@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sexpgpu.diag import Diagnostic, Diagnostics
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.standard import standard_session
@@ -44,7 +46,10 @@ def test_a_definition_over_an_import_leaves_the_module_as_it_was(tmp_path: Path)
     text = '(require "./a.sx")\n(defun grow (n) (list n))\n(def size 5)\n(list (own) (grow 2) size)'
     lines, found = evaluated(tmp_path, text, a=A)
     assert lines[-1] == "(6 (2) 5)"
-    assert [(d.code, d.message) for d in found] == [("W-NAME-001", "`grow` shadows that of ./a.sx")]
+    assert [(d.code, d.message) for d in found] == [
+        ("W-NAME-001", "`grow` shadows that of ./a.sx"),
+        ("W-NAME-001", "`size` shadows that of ./a.sx"),
+    ]
     lines, _ = evaluated(tmp_path, '(require "./b.sx")\n(list (grow 2) size)', a=A, b=text)  # what it exports
     assert lines[-1] == "((2) 5)"
 
@@ -113,3 +118,68 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     diagnostics = Diagnostics()
     standard_session(diagnostics).evaluate_file(tmp_path / "main.sx")
     assert [d.code for d in diagnostics] == ["E-READ-011"]
+
+
+PARTS = """(defstruct st (x 1))
+(def box (list 1))
+(defun (setf top) (new) (setf (car box) new))
+(defun top () (car box))
+(defun (setf only-written) (new) (setf (car box) new))
+(deftype small () '(integer 0 9))
+(define-condition odd-part (error) ())
+"""
+
+
+@pytest.mark.parametrize("text", [
+    '(require "./a.sx")\n(let ((s (make-st))) (setf (st-x s) 4 (top) 5) (incf (st-x s)) (list (st-x s) (top)))',
+    '(require "./a.sx" :as m)\n(let ((s (m:make-st))) (setf (m:st-x s) 4 (m:top) 5) (incf (m:st-x s))'
+    " (list (m:st-x s) (m:top)))",
+    '(require "./a.sx" :import (make-st st-x top only-written))\n'
+    "(let ((s (make-st))) (setf (st-x s) 5 (only-written) 5) (list (st-x s) (top)))",
+])  # fmt: skip
+def test_writers_come_with_their_readers(tmp_path: Path, text: str) -> None:
+    lines, found = evaluated(tmp_path, text, a=PARTS)
+    assert (lines[-1], found) == ("(5 5)", [])
+
+
+def test_a_writer_comes_with_a_provided_reader(tmp_path: Path) -> None:
+    module = "(provide st-x make-st)\n(defstruct st (x 1))"
+    lines, found = evaluated(tmp_path, '(require "./a.sx")\n(setf (st-x (make-st)) 4)', a=module)
+    assert (lines[-1], found) == ("4", [])
+
+
+def test_a_writer_of_ones_own_leaves_the_modules_as_it_was(tmp_path: Path) -> None:
+    text = '(require "./a.sx")\n(defun (setf top) (new) (list \'mine new))\n(list (setf (top) 5) (top))'
+    lines, _ = evaluated(tmp_path, text, a=PARTS)
+    assert lines[-1] == "((mine 5) 1)"
+
+
+def test_types_come_under_an_alias(tmp_path: Path) -> None:
+    text = (
+        '(require "./a.sx" :as m)\n(defstruct (wide (:include m:st)) y)\n'
+        "(list (typep (m:make-st) 'm:st) (typep 3 'm:st) (typep 3 'm:small) (typep (make-wide) 'm:st)"
+        " (typecase (m:make-st) (m:st 'yes)) (handler-case (error 'm:odd-part) (m:odd-part () 'caught)))"
+    )
+    lines, found = evaluated(tmp_path, text, a=PARTS)
+    assert (lines[-1], found) == ("(t nil t t yes caught)", [])
+    lines, found = evaluated(tmp_path, '(require "./a.sx" :import (st))\n(typep 3 \'st)', a=PARTS)
+    assert (lines[-1], found) == ("nil", [])
+
+
+def test_what_is_provided_must_be_defined(tmp_path: Path) -> None:
+    module = "(provide st st-x grwo)\n(defstruct st (x 1))\n(defun grow () 1)"
+    _, found = evaluated(tmp_path, '(require "./a.sx")', a=module)
+    assert [(d.code, str(d.span), d.help) for d in found] == [
+        ("E-MOD-005", f"{tmp_path / 'a.sx'}:1:18", "did you mean `grow`?")
+    ]
+
+
+def test_a_module_that_is_no_text_is_told_at_its_require(tmp_path: Path) -> None:
+    (tmp_path / "a.sx").write_bytes(b"(def x 1)\xff")
+    _, found = evaluated(tmp_path, '(def y 1)\n(require "./a.sx")')
+    assert [(d.code, str(d.span)) for d in found] == [("E-READ-011", f"{tmp_path / 'main.sx'}:2:10")]
+
+
+def test_a_path_without_its_ending(tmp_path: Path) -> None:
+    _, found = evaluated(tmp_path, '(require "./a")', a=A)
+    assert [(d.code, d.help) for d in found] == [("E-MOD-001", 'did you mean "./a.sx"?')]

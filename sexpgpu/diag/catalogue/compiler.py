@@ -37,7 +37,8 @@ ENTRIES: tuple[Entry, ...] = (
           "and `new` write a file whole or not at all.",
           "sexpgpu new no-such-folder/mine.sx --template mlp"),
     Entry("E-IO-107", "a file that exists already",
-          "`new` never overwrites. Name another file, or remove that one first.",
+          "`new` never overwrites: name another file, or remove that one first. `generate` writes over images and "
+          "arrays only with --force; without it nothing is written when one of its files is there.",
           "sexpgpu new examples/moons.sx --template mlp"),
     Entry("E-MEM-002", "out of memory",
           "The system had no memory for the result of an operation. A smaller batch with more :microbatches takes less "

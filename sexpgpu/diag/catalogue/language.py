@@ -79,6 +79,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-MOD-004", "name is not exported",
           "The module does not define the name, or does not `provide` it.",
           '(require "sexpgpu/nn" :import (lineer))'),
+    Entry("E-MOD-005", "provided name is not defined",
+          "A name after `provide` must be that of a function, a macro, a variable or a type of the file.",
+          "(provide foo)"),
     # Names.
     Entry("E-NAME-001", "variable is not bound",
           "No variable of this name is visible here. The help names the nearest one that is.",

@@ -16,9 +16,10 @@ def is_condition(condition: Condition, specifier: Any) -> bool:
     if isinstance(specifier, Symbol):
         if specifier is T:
             return True
-        if specifier not in active().condition_types:
+        wanted = active().condition_types.get(specifier)
+        if wanted is None:
             raise error("E-TYPE-001", f"`{show(specifier)}` is not a condition type")
-        return condition.type.is_a(specifier.name)
+        return condition.type.is_a(wanted.name)
     if isinstance(specifier, Cons):
         parts = list(specifier.cdr) if isinstance(specifier.cdr, Cons) else []
         answers = [is_condition(condition, part) for part in parts]

@@ -205,6 +205,7 @@ def define_condition(
     )
     arguments = dict(zip(given, thunks[len(slots) :], strict=True))
     reporter = None if report is NIL else report
+    module.types[name] = None
     session.condition_types[name] = ConditionType(name.name, tuple(types), made, reporter, arguments)
     for slot, _, readers, _ in slots:
         for reader in readers:

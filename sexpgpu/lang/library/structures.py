@@ -72,12 +72,17 @@ def defstruct(form: Cons) -> Any:
         raise _malformed(f"a slot of {name.name} is named twice")
     defaults = tuple(default for _, default in (*inherited, *own))
     made = StructureType(name, options.parent, tuple(names), defaults, options.conc_name, _layout(name, own, options))
-    active().types[made.name] = made
+    _name_type(made)
     shown = []
     if options.printer is not None:
         word, function = options.printer
         shown.append(_form("%print-structure", made, _quoted(symbol(word)), _form("function", function)))
     return _form("progn", _form("%define-structure", made), *shown, *_functions(made, options), _quoted(name))
+
+
+def _name_type(made: StructureType) -> None:
+    active().types[made.name] = made
+    active().module.types[made.name] = None
 
 
 def _layout(name: Symbol, own: list[Any], options: _Options) -> Layout | None:
@@ -224,7 +229,7 @@ def _arguments(arguments: Any, defaults: dict[str, Any]) -> tuple[list[Any], set
 
 @library.builtin("%define-structure", "(type)")
 def define_structure(made: Any) -> Any:
-    active().types[made.name] = made
+    _name_type(made)
     return made.name
 
 
@@ -358,4 +363,5 @@ def _starred(parameters: Any) -> list[Any]:
 @library.builtin("%define-type", "(name expander)")
 def define_type(name: Any, expander: Any) -> Any:
     active().type_expanders[name] = expander
+    active().module.types[name] = None
     return name
