@@ -13,10 +13,6 @@ from sexpgpu.lang.forms import MV, Cons
 
 MOST_ELEMENTS: Final = 1000
 """How many elements of a list are looked at."""
-MOST_FRAMES: Final = 50
-"""How many frames are looked into: those that the builtin begins with."""
-DEEPEST_LOOK: Final = 3
-"""How many levels of vectors are: a vector may hold itself."""
 
 
 class Poison(Foreign):
@@ -43,15 +39,14 @@ class Poison(Foreign):
         return "#<failed>"
 
 
-def poison_among(value: Any, levels: int = DEEPEST_LOOK) -> Poison | None:
-    """The value itself where it is poison, or the first poison among its elements and, `levels` down, theirs."""
+def poison_among(value: Any) -> Poison | None:
+    """The value itself where it is poison, or the first poison among its elements."""
     if isinstance(value, Poison):
         return value
-    if isinstance(value, MV):
-        value = value.values
     if isinstance(value, tuple | list):
-        looked = (poison_among(item, levels - 1) for item in value[:MOST_ELEMENTS]) if levels else ()
-        return next((found for found in looked if found is not None), None)
+        return next((found for item in value[:MOST_ELEMENTS] if (found := poison_among(item)) is not None), None)
+    if isinstance(value, MV):
+        return poison_among(value.values)
     walked = 0
     while isinstance(value, Cons) and walked < MOST_ELEMENTS:
         if isinstance(value.car, Poison):
@@ -69,7 +64,7 @@ def poison_met(traceback: TracebackType | None) -> Poison | None:
         else:
             frames.append(traceback.tb_frame)
         traceback = traceback.tb_next
-    for frame in frames[:MOST_FRAMES]:
+    for frame in frames:
         for value in frame.f_locals.values():
             found = poison_among(value)
             if found is not None:

@@ -260,16 +260,14 @@ for _name in ("sublis", "nsublis"):
 def tree_equal(a: Any, b: Any, *, test: Any = NIL, test_not: Any = NIL) -> Any:
     matches = pair_test(test, test_not)
 
-    def same(left: Any, right: Any) -> bool:
+    def same(left: Any, right: Any, depth: int) -> bool:
         walked = 0
         while isinstance(left, Cons) and isinstance(right, Cons):
-            if isinstance(left.car, Cons):
-                descend()
-            if not same(left.car, right.car):
+            if not same(left.car, right.car, descend(depth) if isinstance(left.car, Cons) else depth):
                 return False
             left, right, walked = left.cdr, right.cdr, walked + 1
             if walked & SOME_WORK == 0:
                 spend(6 * SOME_WORK)
         return not isinstance(left, Cons) and not isinstance(right, Cons) and matches(left, right)
 
-    return T if same(a, b) else NIL
+    return T if same(a, b, 0) else NIL

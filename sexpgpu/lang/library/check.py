@@ -25,6 +25,7 @@ LONGEST_LIST: Final = 1_000_000
 LONGEST_TEXT: Final = 10_000_000
 FREE_WORK: Final = 16
 SOME_WORK: Final = 31
+DEEPEST_TREE: Final = 10_000
 
 _ITSELF: Final = Culprit()
 _KINDS: Final[dict[type, str]] = {
@@ -46,9 +47,15 @@ def spend(work: int) -> None:
         spend_steps(work)
 
 
-def descend() -> None:
-    """Count a step down into a tree, which may share parts with itself and so be larger than it is long."""
-    spend_steps(50)
+def descend(depth: int) -> int:
+    """Count a step down into a tree, which may share parts and so be larger than it is long; gives the new depth.
+
+    E-LIMIT-002 where it is too deep to be anything but a circle.
+    """
+    if depth >= DEEPEST_TREE:
+        raise error("E-LIMIT-002", "the value is nested too deeply to be walked", help="is it circular?")
+    spend_steps(40)
+    return depth + 1
 
 
 def spend_on_new(elements: int) -> None:

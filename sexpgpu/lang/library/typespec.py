@@ -107,7 +107,7 @@ def is_type(value: Any, spec: Any) -> bool:
         return bool(known(value))
     if isinstance(spec, Cons) and isinstance(spec.car, Symbol):
         arguments = items_of_list("type specifier", 0, spec.cdr)
-        descend()
+        descend(0)
         if spec.car.name in ABSENT:
             return False
         compound = _COMPOUND.get(spec.car.name)
@@ -131,7 +131,7 @@ def expanded_type(name: Symbol, arguments: tuple[Any, ...]) -> Any:
     expander = active().type_expander(name)
     if expander is None:
         return None
-    descend()
+    descend(0)
     return one(expander(*arguments))
 
 
