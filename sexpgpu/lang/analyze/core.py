@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sexpgpu.diag import Note, SxError
 from sexpgpu.lang.analyze.arguments import mismatch
-from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed
+from sexpgpu.lang.analyze.grammar import AT_TOP, SPECIALS, Items, fault, items_of, malformed, not_at_top
 from sexpgpu.lang.analyze.mentions import note_mentions
 from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.analyze.reach import warn_unreached
@@ -307,6 +307,8 @@ class Analyzer:
         if cell is not None and cell.builtin is not None:
             return self.call_builtin(cell.builtin, self.operands(form, scope, place), place)
         head_place = place.of_element(form)
+        if name.name in AT_TOP and (cell is None or not cell.defined):
+            raise not_at_top(name, head_place)
         if cell is None and name.name in OUTSIDE and name not in self.module.upcoming:
             raise refused_operator(self.module, name, place)
         if cell is None or not cell.defined:

@@ -31,6 +31,9 @@ class Special(NamedTuple):
 
 
 MOST_PARTS: Final = 500_000
+AT_TOP: Final = frozenset({"require", "provide", "defknobs", "defvariant", "defsweep"})
+"""Forms that the top of a file evaluates, and nothing else."""
+
 SPECIALS: Final[dict[Symbol, Special]] = {}
 
 
@@ -69,6 +72,12 @@ def fault(
         shown = None if place.trail is not None else place.source.text
         found.diagnostic = pinpointed(found.diagnostic, shown)
     return found
+
+
+def not_at_top(name: Symbol, place: Place) -> SxError:
+    """E-MOD-006: a form of `AT_TOP` inside another form."""
+    help = "take it out of the form around it: a `progn` or a macro at the top of the file may hold it"
+    return fault(place, "E-MOD-006", f"`{name.name}` stands only at the top of a file", help)
 
 
 def items_of(form: Any, place: Place, shape: str) -> Items:
