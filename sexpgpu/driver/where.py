@@ -19,13 +19,13 @@ from sexpgpu.lang import modules, selection
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.grammar import SPECIALS
 from sexpgpu.lang.builtin import Builtin
+from sexpgpu.lang.failed import defined_name
 from sexpgpu.lang.forms import Source, Symbol, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.reader import read_text
 from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import PRELUDE
-from sexpgpu.lang.toplevel import defined_name
 
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 KINDS: Final = {

@@ -10,9 +10,10 @@ from sexpgpu.diag import Note, SxError
 from sexpgpu.lang.analyze.arguments import mismatch
 from sexpgpu.lang.analyze.grammar import AT_TOP, SPECIALS, Items, fault, items_of, malformed, not_at_top
 from sexpgpu.lang.analyze.mentions import note_mentions
+from sexpgpu.lang.analyze.misspelt import defined_by, meant_form
 from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.analyze.reach import warn_unreached
-from sexpgpu.lang.analyze.suggest import names_form, unknown_function, unknown_variable, variable_as_function
+from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
 from sexpgpu.lang.builtin import Builtin, python_name, show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.edits import inserted
@@ -318,14 +319,26 @@ class Analyzer:
             if not cell.defined:
                 self.note_undefined(cell, scope, head_place)
         function = GlobalRef(head_place, cell.ref, self.module.key_of(cell.ref, f"f:{name.name}"))
-        told = len(self.faults)
+        lists = (self.faults, self.module.undefined_calls, self.module.waiting_calls)
+        told = [len(found) for found in lists]
         args = self.operands(form, scope, place)
-        if not cell.defined and len(self.faults) > told and names_form(self.module, name):
-            del self.faults[told:]  # they come of taking parts of another syntax for arguments
-            raise unknown_function(self.module, name, scope, head_place)
+        if not cell.defined and any(len(found) > n for found, n in zip(lists[:2], told, strict=False)):
+            meant = meant_form(self.module, form, scope)
+            if meant is not None:
+                for found, known in zip(lists, told, strict=True):
+                    del found[known:]  # they come of taking parts of another syntax for arguments
+                raise self._misspelt(form, meant, scope, head_place)
         if self._waits and not self.handling and not self.module.standard:
             self.module.waiting_calls.append((cell, args, place))
         return Call(place, function, args)
+
+    def _misspelt(self, form: Cons, meant: Symbol, scope: Scope, place: Place) -> SxError:
+        """The error of a form whose head was meant as `meant`; what it would define is known to be missing."""
+        found = unknown_function(self.module, form.car, scope, place, form)
+        name = defined_by(form, meant)
+        if name is not None and not isinstance(found, Poisoned):
+            self.module.poisoned.setdefault(name, found.diagnostic)
+        return found
 
     def _local_call(self, function: LocalVar, form: Cons, scope: Scope, place: Place) -> Node:
         args = self.operands(form, scope, place)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sexpgpu.diag import Edit, Note, SxError, nearest
-from sexpgpu.lang.analyze.grammar import SPECIALS, fault
+from sexpgpu.lang.analyze.grammar import fault
+from sexpgpu.lang.analyze.misspelt import form_names, unfit
 from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.culprit import word
 from sexpgpu.lang.edits import inserted, moved_up, text_at
-from sexpgpu.lang.forms import Cons, Symbol, symbol
+from sexpgpu.lang.forms import Cons, Symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import Scope
@@ -43,16 +46,8 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
     return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help, culprit=word(name.name, near))
 
 
-def names_form(module: Module, name: Symbol) -> bool:
-    """Whether a name that nothing defines was most likely meant as that of a special form or macro."""
-    if name in module.upcoming or name in module.poisoned:
-        return False
-    near = nearest(name.name, module.names() | {s.name for s in SPECIALS})
-    return near is not None and (symbol(near) in SPECIALS or module.macro(symbol(near)) is not None)
-
-
-def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
-    """E-NAME-002, or the failure of the form that should have defined the name."""
+def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place, form: Any = None) -> SxError:
+    """E-NAME-002, or the failure of the form that should have defined the name; `form` is the call, where known."""
     failure = module.poisoned.get(name, module.torn)
     if failure is not None:
         return Poisoned(failure)
@@ -74,8 +69,8 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -
         help = f"`{name.name}` is a variable: write (funcall {name.name} ...)"
         fix = called(name, place)
     else:
-        known = module.names() | scope.function_names() | {s.name for s in SPECIALS}
-        near = nearest(name.name, known)
+        known = module.names() | scope.function_names() | form_names()
+        near = nearest(name.name, known - unfit(form))
         if module.missing is not None and near not in module.own_names():
             return Poisoned(module.missing)
         help = f"did you mean `{near}`?" if near else None
