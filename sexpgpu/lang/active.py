@@ -53,6 +53,7 @@ def as_function(designator: Any) -> Callable[..., Any]:
     Raises E-TYPE-002 for anything else, E-NAME-002 for a symbol that names no function.
     """
     if isinstance(designator, Symbol):
+        spend_steps(12)
         return active().function_named(designator)
     if callable(designator):
         return designator  # type: ignore[no-any-return]

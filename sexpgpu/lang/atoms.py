@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
+from sexpgpu.lang.active import spend_steps
 from sexpgpu.lang.forms import Char, Symbol
 from sexpgpu.lang.style import Style
 from sexpgpu.lang.tokens import reads_back
@@ -49,6 +50,8 @@ def print_float(value: float) -> str:
     return f"{sign}{digits[0]}.{digits[1:] or '0'}e{power}"
 
 
+LONG_BITS: Final = 4096
+"""From so many bits on, an integer's digits count as work."""
 _WORD: Final = re.compile(r"[^\W_]+")
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _RADIX_PREFIXES: Final = {2: "#b", 8: "#o", 16: "#x"}
@@ -56,6 +59,8 @@ _RADIX_PREFIXES: Final = {2: "#b", 8: "#o", 16: "#x"}
 
 def digits_in_base(value: int, base: int) -> str:
     """An integer's digits, a minus sign before those of a negative one."""
+    if value.bit_length() > LONG_BITS:
+        spend_steps((value.bit_length() >> 7) ** 2 // 4)
     if base == 10:
         return str(value)
     if base in _RADIX_PREFIXES:
@@ -119,13 +124,13 @@ def print_symbol(value: Symbol, escape: bool) -> str:
     return spelling(value.name) if value.interned else "#:" + spelling(value.name)
 
 
-def _plain(value: Any, escape: bool) -> str:
-    return str(value)
+def _rational(value: Any, escape: bool) -> str:
+    return print_rational(value, 10, False)
 
 
 ATOMS: Final[dict[type, Callable[[Any, bool], str]]] = {
-    int: _plain,
-    Fraction: _plain,
+    int: _rational,
+    Fraction: _rational,
     float: lambda value, escape: print_float(value),
     str: print_string,
     Symbol: print_symbol,

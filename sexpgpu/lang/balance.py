@@ -62,4 +62,6 @@ def surplus(source: Source, form_end: int, start: int) -> int:
     """
     between = source.text[form_end:start]
     indented = [row for row in between.split("\n")[1:] if row.strip()]
+    if form_end == 0:  # no form has ended yet
+        return start
     return form_end - 1 if indented and all(row[0] in " \t" for row in indented) else start

@@ -114,8 +114,8 @@ class Library:
 
         def enter(function: F) -> F:
             doc = function.__doc__ or SUMMARIES.get(name, "")
-            call, steps = _callable(name, parameters, function), COSTS.get(name)
-            if steps is None:
+            call, steps = _callable(name, parameters, function), COSTS.get(name, 0)
+            if steps == 0:
                 self.table[name] = Builtin(name, parameters, function, call, many, doc)
             else:
                 direct, called = _charged(function, steps), _charged(call, steps)

@@ -1,4 +1,4 @@
-"""What calls of library functions cost, in steps, beyond the few that compiled code counts for any call.
+"""What calls of library functions cost, in steps, beyond those that compiled code counts for any call.
 
 Measured on short arguments, a step being about a tenth of a microsecond; what longer arguments take is counted by
 the functions themselves.
@@ -9,6 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 _BY_STEPS: Final[dict[int, str]] = {
+    0: """
+        car cdr caar cadr cdar cddr caddr cdddr first second third rest cons nth nthcdr length elt aref svref char schar
+        gethash vector-push + - * / = < > <= >= /= 1+ 1- mod rem floor truncate ceiling round abs min max ash logand
+        logior logxor zerop plusp minusp evenp oddp eq eql not null atom consp listp symbolp stringp numberp integerp
+        floatp rationalp characterp vectorp functionp identity values list list*
+    """,
     12: """
         apply gcd vector-push-extend
     """,
@@ -24,7 +30,7 @@ _BY_STEPS: Final[dict[int, str]] = {
         %loop-append %loop-extreme %loop-vector (setf assoc-if assoc-if-not copy-seq copy-tree
         documentation every make-hash-table map-into member-if notany notevery nreconc nreverse nsubst-if
         nsubst-if-not rassoc-if reduce revappend reverse some string-downcase string-left-trim string-upcase
-        string< string<= string> string>= subseq subst-if subtypep sxhash third) typep values-list write-char
+        string< string<= string> string>= subseq subst-if sxhash third) typep values-list write-char
         write-line write-string
     """,
     60: """
@@ -58,8 +64,10 @@ _BY_STEPS: Final[dict[int, str]] = {
         pprint set-exclusive-or warn
     """,
     600: """
-        read-from-string
+        read-from-string subtypep
     """,
 }
 
 COSTS: Final[dict[str, int]] = {name: steps for steps, names in _BY_STEPS.items() for name in names.split()}
+QUICK: Final = frozenset(name for name, steps in COSTS.items() if steps == 0)
+"""Those that take no longer than a few turns of an empty loop."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from sexpgpu.diag import SxError, error
+from sexpgpu.lang.active import spend_steps
 from sexpgpu.lang.conditions import TypeFault
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Char, Cons, symbol
@@ -32,6 +33,7 @@ ARGUMENTS_LEFT: Final = "~#"
 _FROM_ARGUMENTS: Final = {"v": NEXT_ARGUMENT, "#": ARGUMENTS_LEFT}
 
 MOST_REPEATS: Final = 100_000
+DIRECTIVE_WORK: Final = 30
 
 
 @frozen
@@ -201,6 +203,7 @@ class Run:
             if type(part) is str:
                 self.out.write(part)
                 continue
+            spend_steps(DIRECTIVE_WORK)
             self.here = part
             _HANDLERS[part.letter](self, part, self.parameters(part))
 

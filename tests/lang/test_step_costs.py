@@ -101,3 +101,19 @@ def test_a_number_too_long_to_read(digits: str) -> None:
 )
 def test_a_million_numbers_can_be_added(text: str) -> None:
     assert shown(text) == "499999500000"
+
+
+@pytest.mark.parametrize("depth", [10, 40, 300])
+def test_guards_nest_in_the_text(depth: int) -> None:
+    assert shown("(unwind-protect " * depth + "1" + " 2)" * depth) == "1"
+    assert shown("(defvar *x* 0) " + "(let ((*x* 1)) " * depth + "*x*" + ")" * depth) == "1"
+
+
+def test_a_place_that_stands_for_itself() -> None:
+    found = fault("(defsetf a (x) (y) `(setf (a ,x) ,y)) (setf (a 1) 2)")
+    assert found.code == "E-LIMIT-002"
+
+
+def test_a_parenthesis_that_closes_nothing_before_any_form() -> None:
+    found = fault("\n 1)-1")
+    assert (found.code, found.fix[0].span.line, found.fix[0].span.col) == ("E-READ-002", 2, 3)

@@ -218,7 +218,8 @@ def setf(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     for (target, where), (value, _) in _pairs(items, "(setf [place value]...)"):
         part = access(an, target, scope, where)
         forms.append(_bound(part.bindings, _store(part, value)))
-    return an.analyze(forms[0] if len(forms) == 1 else form(_S["progn"], *forms), scope, place)
+    with an.session.nesting.within("the expansion of a place"):
+        return an.analyze(forms[0] if len(forms) == 1 else form(_S["progn"], *forms), scope, place)
 
 
 @special("(psetf [place value]...)")

@@ -22,7 +22,7 @@ from sexpgpu.lang.readtime import substitute_read_eval
 
 library = Library("evaluation")
 
-EVAL_WORK: Final = 800
+EVAL_WORK: Final = 1_500
 """Steps that compiling takes, of a form that has no parts."""
 _VARIABLE: Final = symbol("variable")
 

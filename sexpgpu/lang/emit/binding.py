@@ -7,7 +7,7 @@ from typing import Final
 
 from sexpgpu.lang.emit import code
 from sexpgpu.lang.emit.code import Frame, Loc
-from sexpgpu.lang.emit.core import IGNORE, RETURN, Dest, Emitter, Into, Return, expression, statement
+from sexpgpu.lang.emit.core import FUNCTION_WORK, IGNORE, RETURN, Dest, Emitter, Into, Return, expression, statement
 from sexpgpu.lang.ir import (
     DynamicLet,
     FunctionIR,
@@ -123,7 +123,7 @@ def dynamic_let(em: Emitter, node: DynamicLet, dest: Dest) -> None:
         em.assign(old, code.cell_contents(key, loc), loc)
     for key, _, value in held:
         em.add(code.store_cell(key, value, loc))
-    with em.nested() as body:
+    with em.nested(2) as body:
         em.statement(node.body, dest)
     restore = [code.store_cell(key, code.name(old, loc), loc, whole=True) for key, old, _ in reversed(held)]
     fault = em.temp("fault")
@@ -134,6 +134,7 @@ def dynamic_let(em: Emitter, node: DynamicLet, dest: Dest) -> None:
 @expression(Lambda)
 def lambda_(em: Emitter, node: Lambda, multi: bool) -> ast.expr:
     loc = em.loc(node.place)
+    em.frame.work += FUNCTION_WORK
     function(em, node.function, node.function.info.label, loc)
     return code.name(node.function.info.label, loc)
 

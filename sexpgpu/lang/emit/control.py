@@ -305,9 +305,9 @@ def protect(em: Emitter, node: Protect, dest: Dest) -> None:
     loc = em.loc(node.place)
     guard = em.temp("guard")
     em.assign(guard, em.runtime("enter_catch", [code.name("UNSET", loc)], loc), loc)
-    with em.nested() as body:
+    with em.nested(2) as body:
         em.statement(node.body, dest)
-    with em.nested() as cleanup:
+    with em.nested(2) as cleanup:
         em.add(code.expression(em.runtime("leave_catch", [code.name(guard, loc)], loc), loc))
         em.statement(node.cleanup, IGNORE)
     em.add(guarded(em, body, cleanup, loc))

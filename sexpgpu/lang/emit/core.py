@@ -32,11 +32,20 @@ DEEPEST_BLOCK: Final = 14
 STEP: Final = 32
 NODE_WORK: Final = 1
 OPERATION_WORK: Final = 32
-LIBRARY_WORK: Final = 64
+QUICK_WORK: Final = 64
+CALL_WORK: Final = 32
+FUNCTION_WORK: Final = 320
+LIBRARY_WORK: Final = 384
 ARGUMENT_WORK: Final = 8
 CONS_WORK: Final = 96
 EXIT_WORK: Final = 640
-_OPERATION_WORK: Final = {"leave": EXIT_WORK, "throw": EXIT_WORK, "enter_handlers": LIBRARY_WORK}
+_OPERATION_WORK: Final = {
+    "leave": EXIT_WORK,
+    "throw": EXIT_WORK,
+    "enter_handlers": QUICK_WORK,
+    "keys": EXIT_WORK,
+    "value_list": EXIT_WORK,
+}
 
 
 class Into:

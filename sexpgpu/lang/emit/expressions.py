@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 
+from sexpgpu.lang.costs import QUICK
 from sexpgpu.lang.emit import code
 from sexpgpu.lang.emit.code import Loc
 from sexpgpu.lang.emit.core import (
     ARGUMENT_WORK,
+    CALL_WORK,
     CONS_WORK,
     IGNORE,
     INLINE,
     LIBRARY_WORK,
     MULTIPLE,
+    QUICK_WORK,
     Emitter,
     expression,
 )
@@ -135,7 +138,8 @@ def call_builtin(em: Emitter, node: CallBuiltin, multi: bool) -> ast.expr:
 def plain_call(em: Emitter, node: CallBuiltin) -> ast.expr:
     loc = em.loc(node.place)
     each = CONS_WORK if node.builtin.name in ("list", "list*") else ARGUMENT_WORK
-    em.frame.work += LIBRARY_WORK + each * (len(node.args) + len(node.keywords))
+    call = QUICK_WORK if node.builtin.name in QUICK else LIBRARY_WORK
+    em.frame.work += call + each * (len(node.args) + len(node.keywords))
     values = em.operands([*node.args, *(value for _, value in node.keywords)])
     count = len(node.args)
     keywords = [(key, value) for (key, _), value in zip(node.keywords, values[count:], strict=True)]
@@ -145,6 +149,7 @@ def plain_call(em: Emitter, node: CallBuiltin) -> ast.expr:
 
 @expression(Call)
 def call(em: Emitter, node: Call, multi: bool) -> ast.expr:
+    em.frame.work += CALL_WORK
     function, *args = em.operands([node.function, *node.args])
     return em.single(code.call(function, args, em.loc(node.place)), node, multi)
 

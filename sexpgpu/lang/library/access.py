@@ -31,7 +31,7 @@ def items_of_list(name: str, position: int, value: Any) -> list[Any]:
             cell = cell.cdr
         elif cell is NIL:
             if len(items) > FREE_WORK:
-                spend(len(items))
+                spend(2 * len(items))
             return items
         elif cell is value:
             raise wrong_type(name, position, value, "a list")
@@ -62,7 +62,7 @@ def items_of(name: str, position: int, value: Any) -> list[Any]:
         spend(len(value) >> 2)
         return value
     if type(value) is str:
-        spend(len(value))
+        spend(2 * len(value))
         return [character(c) for c in value]
     if isinstance(value, Array) and len(value.dims) == 1:
         return value.items if value.fill is None else value.items[: value.fill]
@@ -105,7 +105,10 @@ def key_of(key: Any) -> Callable[[Any], Any] | None:
 def keyed(items: list[Any], key: Any) -> list[Any]:
     """The images of `items` under `:key`."""
     function = key_of(key)
-    return items if function is None else [function(item) for item in items]
+    if function is None:
+        return items
+    spend(8 * len(items))
+    return [function(item) for item in items]
 
 
 def holds(value: Any) -> bool:

@@ -13,14 +13,16 @@ from itertools import pairwise
 from typing import Any, Final
 
 from sexpgpu.diag import Culprit, SxError, error
+from sexpgpu.lang.active import spend_steps
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, T
-from sexpgpu.lang.library.check import MOST_BITS, REALS, generic, refused, spend
+from sexpgpu.lang.library.check import LONG_BITS, MOST_BITS, REALS, generic, refused, weigh
 from sexpgpu.lang.printer import brief
 
 library = Library("arithmetic")
 
+RATIO_WORK: Final = 30
 _LARGE: Final = 1 << 256
 
 
@@ -28,6 +30,8 @@ def settle(name: str, args: tuple[Any, ...], result: Any) -> Any:
     """A result as Lisp has it: whole ratios are integers; overflow and too many bits are refused."""
     kind = type(result)
     if kind is float:
+        if Fraction in map(type, args):
+            spend_steps(RATIO_WORK)
         if result - result != 0.0 and all(math.isfinite(arg) for arg in args):
             raise overflow(name, args)
     elif kind is Fraction:
@@ -37,12 +41,13 @@ def settle(name: str, args: tuple[Any, ...], result: Any) -> Any:
         if bits > MOST_BITS:
             raise too_large(name)
         # Reducing a ratio costs the square of its length.
-        spend((bits >> 8) ** 2)
+        spend_steps(RATIO_WORK + (bits >> 8) ** 2)
     else:
         bits = result.bit_length()
         if bits > MOST_BITS:
             raise too_large(name)
-        spend((bits >> 10) ** 2 if name == "*" else bits >> 14)
+        if bits > LONG_BITS:
+            spend_steps((bits >> 10) ** 2 + 10 if name in ("*", "expt") else (bits >> 13) + 4)
     return result
 
 
@@ -108,8 +113,12 @@ def divide(a: Any, b: Any) -> Any:
     if type(a) in REALS and type(b) in REALS:
         try:
             if type(a) is int and type(b) is int:
+                weigh(a, b)
                 quotient, rest = divmod(a, b)
-                return quotient if rest == 0 else Fraction(a, b)
+                if rest == 0:
+                    return quotient
+                spend_steps(RATIO_WORK)
+                return Fraction(a, b)
             return settle("/", (a, b), a / b)
         except ZeroDivisionError:
             raise division_by_zero("/", (a, b)) from None
@@ -120,7 +129,9 @@ def divide(a: Any, b: Any) -> Any:
 
 def negate(a: Any) -> Any:
     """`(- a)`."""
-    return -a if type(a) in REALS else generic("-", (a,))
+    if type(a) in REALS:
+        return settle("-", (a,), -a) if type(a) is int and not -_LARGE < a < _LARGE else -a
+    return generic("-", (a,))
 
 
 @library.builtin("+", "(&rest numbers)")
@@ -234,6 +245,7 @@ def all_different(*args: Any) -> Any:
     for value in args:
         if type(value) not in REALS:
             return generic("/=", args)
+    spend_steps(len(args) ** 2 >> 4)
     for position, a in enumerate(args):
         if a in args[position + 1 :]:
             return NIL

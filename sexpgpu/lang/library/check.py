@@ -20,11 +20,12 @@ RATIONALS: Final = frozenset({int, Fraction})
 
 # Sizes are bounded before anything is computed, so that one form can neither hang nor exhaust a check.
 MOST_BITS: Final = 1 << 18
+LONG_BITS: Final = 4096
 MOST_ELEMENTS: Final = 1_000_000
 LONGEST_LIST: Final = 1_000_000
 LONGEST_TEXT: Final = 10_000_000
-FREE_WORK: Final = 16
-SOME_WORK: Final = 31
+FREE_WORK: Final = 8
+SOME_WORK: Final = 7
 DEEPEST_TREE: Final = 10_000
 
 _ITSELF: Final = Culprit()
@@ -56,6 +57,13 @@ def descend(depth: int) -> int:
         raise error("E-LIMIT-002", "the value is nested too deeply to be walked", help="is it circular?")
     spend_steps(40)
     return depth + 1
+
+
+def weigh(*values: Any) -> None:
+    """Count arithmetic on long integers whose cost grows with the square of their length: division, powers, gcd."""
+    bits = sum(value.bit_length() for value in values if type(value) is int)
+    if bits > LONG_BITS:
+        spend_steps((bits >> 9) ** 2 // 4 + 100)
 
 
 def spend_on_new(elements: int) -> None:
@@ -179,6 +187,8 @@ def generic(name: str, args: tuple[Any, ...]) -> Any:
 def integer(name: str, position: int, value: Any, needs: str = "an integer") -> int:
     if type(value) is not int:
         raise wrong_type(name, position, value, needs)
+    if value.bit_length() > LONG_BITS:
+        spend_steps(value.bit_length() >> 10)
     return value
 
 

@@ -198,6 +198,7 @@ def list_length(a: Any) -> Any:
                 return NIL
     if fast is not NIL:
         raise wrong_type("list-length", 0, a, "a proper list" if isinstance(a, Cons) else "a list")
+    spend(count)
     return count
 
 
@@ -206,6 +207,7 @@ def append(*lists: Any) -> Any:
     """A list of the elements of all; the last argument is shared, not copied."""
     if not lists:
         return NIL
+    spend(10 * len(lists))
     result = lists[-1]
     for position in range(len(lists) - 2, -1, -1):
         if lists[position] is not NIL:
@@ -324,6 +326,7 @@ def copy_list(a: Any) -> Any:
     if a is not NIL and not isinstance(a, Cons):
         raise wrong_type("copy-list", 0, a, "a list")
     cells = _cells("copy-list", a)
+    spend_on_new(len(cells))
     return lisp_list([cell.car for cell in cells], cells[-1].cdr if cells else NIL)
 
 

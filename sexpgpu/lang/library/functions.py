@@ -9,7 +9,7 @@ from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import MV, NIL, Cons, T
 from sexpgpu.lang.library.access import holds, items_of_list
-from sexpgpu.lang.library.check import wrong_form
+from sexpgpu.lang.library.check import spend_on_new, wrong_form
 
 library = Library("functions")
 
@@ -26,7 +26,9 @@ def apply(function: Any, *args: Any) -> Any:
     if not isinstance(last, Cons) and last is not NIL:
         at = Culprit(function="apply", argument=len(args) + 1)
         raise wrong_form("apply: the last argument", last, "a list", at)
-    return as_function(function)(*args[:-1], *items_of_list("apply", len(args) + 1, last))
+    more = items_of_list("apply", len(args) + 1, last)
+    spend_on_new(len(more))  # what it calls mostly makes something of them
+    return as_function(function)(*args[:-1], *more)
 
 
 @library.builtin("values-list", "(list)", many=True)

@@ -9,7 +9,7 @@ from typing import Any
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Cons, T
 from sexpgpu.lang.library.arithmetic import too_large
-from sexpgpu.lang.library.check import MOST_BITS, integer, wrong_type
+from sexpgpu.lang.library.check import MOST_BITS, integer, weigh, wrong_type
 
 library = Library("integers")
 
@@ -22,12 +22,14 @@ def _all_integers(name: str, args: tuple[Any, ...]) -> None:
 @library.builtin("gcd", "(&rest integers)")
 def gcd(*args: Any) -> Any:
     _all_integers("gcd", args)
+    weigh(*args)
     return math.gcd(*args)
 
 
 @library.builtin("lcm", "(&rest integers)")
 def lcm(*args: Any) -> Any:
     _all_integers("lcm", args)
+    weigh(*args)
     result = 1
     for value in args:
         result = math.lcm(result, value)
@@ -40,6 +42,7 @@ def lcm(*args: Any) -> Any:
 def isqrt(a: Any) -> Any:
     if integer("isqrt", 0, a) < 0:
         raise wrong_type("isqrt", 0, a, "an integer of at least 0")
+    weigh(a)
     return math.isqrt(a)
 
 

@@ -77,6 +77,7 @@ def mapcon(function: Any, *lists: Any) -> Any:
 def _along(name: str, function: Any, sequences: tuple[Any, ...], first: int = 2) -> Iterator[Any]:
     call = as_function(function)
     columns = [items_of(name, position, a) for position, a in enumerate(sequences, first)]
+    spend_steps(8 * len(columns[0]))
     if len(columns) == 1:
         for item in columns[0]:
             yield one(call(item))
@@ -181,6 +182,7 @@ def reduce(function: Any, sequence: Any, **options: Any) -> Any:
 
     call = as_function(function)
     items = items_of("reduce", 2, sequence)
+    spend_steps(8 * len(items))
     start, end = bounds("reduce", len(items), options.get("start", 0), options.get("end", NIL))
     items = keyed(items[start:end], options.get("key", NIL))
     backwards = options.get("from_end", NIL) is not NIL

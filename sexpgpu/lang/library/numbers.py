@@ -9,16 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from sexpgpu.diag import SxError, error
+from sexpgpu.lang.active import spend_steps
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import MV, NIL, T
 from sexpgpu.lang.library.arithmetic import division_by_zero, overflow, settle, too_large
-from sexpgpu.lang.library.check import MOST_BITS, RATIONALS, REALS, generic, integer, wrong_type
+from sexpgpu.lang.library.check import MOST_BITS, RATIONALS, REALS, generic, integer, weigh, wrong_type
 from sexpgpu.lang.printer import brief
 
 library = Library("numbers")
+
+_LARGE: Final = 1 << 256
 
 
 def outside(name: str, args: tuple[Any, ...], why: str) -> SxError:
@@ -33,12 +36,14 @@ def _whole(value: Any) -> Any:
 
 def truncated(name: str, a: Any, b: Any) -> tuple[int, Any]:
     """Quotient towards zero and remainder of two reals."""
+    spend_steps(20)
     try:
         if type(a) is float or type(b) is float:
             if b == 0:
                 raise division_by_zero(name, (a, b))
             quotient = int(a / b)
             return quotient, float(a - quotient * b)
+        weigh(a, b)
         quotient = abs(a) // abs(b)
         if (a < 0) != (b < 0):
             quotient = -quotient
@@ -51,6 +56,7 @@ def truncated(name: str, a: Any, b: Any) -> tuple[int, Any]:
 
 def floored(name: str, a: Any, b: Any) -> tuple[int, Any]:
     if type(a) is int and type(b) is int and b:
+        weigh(a, b)
         return divmod(a, b)
     quotient, rest = truncated(name, a, b)
     return (quotient - 1, _whole(rest + b)) if rest != 0 and (rest < 0) != (b < 0) else (quotient, rest)
@@ -101,6 +107,8 @@ for _name, _divide in (
 @library.builtin("mod", "(number divisor)")
 def mod(a: Any, b: Any) -> Any:
     if type(a) is int and type(b) is int and b:
+        if not -_LARGE < a < _LARGE:
+            weigh(a, b)
         return a % b
     if type(a) in REALS and type(b) in REALS:
         return floored("mod", a, b)[1]

@@ -52,6 +52,7 @@ def _matching(
     else:
         raise wrong_type(name, position, count, "an integer for :count")
     function = key_of(key)
+    spend(4 * (end - start))
     order = range(end - 1, start - 1, -1) if from_end is not NIL else range(start, end)
     found: list[int] = []
     for index in order:

@@ -92,6 +92,7 @@ def _trimmer(name: str, left: bool, right: bool) -> None:
             first += 1
         while right and first < last and text[last - 1] in letters:
             last -= 1
+        spend(2 * (len(text) - last + first))
         return text[first:last]
 
     library.builtin(name, "(character-bag string)")(trim)

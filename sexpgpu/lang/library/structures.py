@@ -14,7 +14,7 @@ from typing import Any
 from attrs import define, field
 
 from sexpgpu.diag import Culprit, error, nearest
-from sexpgpu.lang.active import active
+from sexpgpu.lang.active import active, spend_steps
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.conditions import CallFault
 from sexpgpu.lang.forms import NIL, Cons, Symbol, boolean, keyword, lisp_list, symbol
@@ -236,6 +236,7 @@ def define_structure(made: Any) -> Any:
 
 @library.builtin("%make-structure", "(type &rest values)")
 def make_structure(made: Any, *values: Any) -> Any:
+    spend_steps(40)
     if made.layout is None:
         return Structure(made, list(values))
     items: list[Any] = [NIL] * made.layout.size
