@@ -288,7 +288,9 @@ def _placed(diagnostic: Diagnostic, steps: list[_Step]) -> tuple[Diagnostic, _St
     own = [step for step in steps if not step.module.standard]
     written = [step for step in own if step.trail is None]
     shown = (written or own or steps)[-1]
-    return evolve(diagnostic.noting(inside), span=shown.span if own else None), shown
+    if inside not in diagnostic.notes:  # it is, where the error met another place on its way
+        diagnostic = diagnostic.noting(inside)
+    return evolve(diagnostic, span=shown.span if own else None), shown
 
 
 def _call_notes(steps: list[_Step]) -> list[Note]:

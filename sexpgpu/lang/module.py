@@ -94,6 +94,7 @@ class Module:
         self.classes: Diagnostic | None = None  # the refusal of a definition of a class or method
         self.missing: Diagnostic | None = None  # a require that failed: names that nothing defines may be the module's
         self.torn: Diagnostic | None = None  # a read error that hid the rest of the file
+        self.choices: dict[str, tuple[str, ...]] = {}  # the keywords that an option takes, by its name
         self.internal = False  # its frames are no user's business: the prelude
 
     @property
