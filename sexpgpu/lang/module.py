@@ -208,7 +208,7 @@ class Module:
         own: dict[Symbol, None] = {}
         for table in self.tables:
             own.update((s, None) for s, entry in table.items() if id(entry) not in self.borrowed and s.interned)
-        own |= {s: None for s in self.setf_expanders if s not in self.imported}
+        own |= {s: None for s in (*self.setf_expanders, *self.symbol_macros) if s not in self.imported}
         own |= {s: None for cell in self.functions.values() if (s := self._written_by(cell)) is not None}
         return [s for s in own if not self._only_called(s)]
 
