@@ -22,6 +22,7 @@ from sexpgpu.lang.builtin import Builtin
 from sexpgpu.lang.failed import defined_name
 from sexpgpu.lang.forms import Source, Symbol, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
+from sexpgpu.lang.knobvalues import KNOBS
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.reader import read_text
 from sexpgpu.lang.session import Session
@@ -52,7 +53,7 @@ UNTABLED: Final = frozenset({"define-condition", "defstruct", "defsweep", "defty
 FILE_FORMS: Final[dict[str, tuple[str, Callable[..., Any]]]] = {
     "require": (modules.SHAPE, modules.Modules.require),
     "provide": ("(provide name...)", modules.Modules.provide),
-    "defknobs": (selection.KNOBS, selection.define_knobs),
+    "defknobs": (KNOBS, selection.define_knobs),
     "defvariant": (selection.VARIANT, selection.define_variant),
     "defsweep": (selection.SWEEP, selection.define_variant),
 }

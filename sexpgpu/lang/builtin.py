@@ -59,6 +59,10 @@ class Parameters:
         """The largest count of arguments, None when there is no bound."""
         return self.positional if self.rest is None and self.keys is None else None
 
+    def accepts(self, count: int) -> bool:
+        """Whether so many positional arguments, and no keywords, are taken."""
+        return len(self.required) <= count and (self.rest is not None or count <= self.positional)
+
     def takes(self) -> str:
         """`takes 2 to 3 arguments (width depth &optional act)`."""
         least, most = len(self.required), self.most

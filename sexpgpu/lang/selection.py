@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, evolve, field, frozen
@@ -69,13 +69,15 @@ class Selected:
 class Declared:
     """The knobs, variants and sweeps that a file's forms declare.
 
-    `torn` has the heads of those that could not be taken up: more is declared than is known here.
+    `torn` has the heads of those that could not be taken up: more is declared than is known here. With `lenient`,
+    what variants and sweeps say of other knobs is passed over.
     """
 
     knobs: dict[str, Span] = field(factory=dict)
     variants: dict[str, tuple[Items, Span]] = field(factory=dict)
     sweeps: dict[str, tuple[Items, Span]] = field(factory=dict)
     torn: set[str] = field(factory=set)
+    lenient: bool = False
 
     def note(self, form: Any, place: Place) -> None:
         """Take up a form if it is a declaration; malformed ones are reported when they are evaluated."""
@@ -93,9 +95,9 @@ class Declared:
             table = self.variants if word == "defvariant" else self.sweeps
             table.setdefault(items[0][0].name, (items[1:], place.span))
 
-    def hides(self, head: str, name: str, found: Container[str]) -> bool:
-        """Whether a name that is not `found` may be declared all the same, by a form that failed."""
-        return head in self.torn and name not in found
+    def hides(self, head: str, name: str, found: Collection[str]) -> bool:
+        """Whether a name that is not `found`, nor nearly so, may be declared all the same, by a form that failed."""
+        return name not in found and (self.lenient or (head in self.torn and nearest(name, found) is None))
 
     def lacks(self, selection: Selection) -> bool:
         """Whether the selection names something that is not declared here."""
@@ -113,7 +115,7 @@ def select(selection: Selection, declared: Declared, report: Callable[[Diagnosti
     Of several wrong `--set`, all but the last are reported and the last is raised.
     """
     chosen = Selected(selection.variant)
-    everything = evolve(declared, torn={"defknobs"})  # a knob that a variant misspells is told where that is evaluated
+    everything = evolve(declared, lenient=True)  # a knob that a variant misspells is told where that is evaluated
     if selection.variant is not None and not declared.hides("defvariant", selection.variant, declared.variants):
         items, _ = _declared(declared.variants, selection.variant, "variant")
         for knob, (form, place) in _pairs(items, everything):

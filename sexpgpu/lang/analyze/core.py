@@ -319,7 +319,7 @@ class Analyzer:
             if not cell.defined:
                 self.note_undefined(cell, scope, head_place)
         function = GlobalRef(head_place, cell.ref, self.module.key_of(cell.ref, f"f:{name.name}"))
-        lists = (self.faults, self.module.undefined_calls, self.module.waiting_calls)
+        lists: tuple[list[Any], ...] = (self.faults, self.module.undefined_calls, self.module.waiting_calls)
         told = [len(found) for found in lists]
         args = self.operands(form, scope, place)
         if not cell.defined and any(len(found) > n for found, n in zip(lists[:2], told, strict=False)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from sexpgpu.diag import Edit, Note, SxError, nearest
 from sexpgpu.lang.analyze.grammar import fault
@@ -17,6 +18,8 @@ from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import Scope
 
+_OPTION: Final = re.compile(r":([\w-]+)\s+\Z")
+
 
 def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
     """E-NAME-001, or the failure of the form that should have defined the name."""
@@ -28,6 +31,10 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
         where = f"`{name.name}` is defined by the {later.head} at {later.span.line}:{later.span.col}"
         fix = moved_up(place.source, later.span, place.start) if place.trail is None else ()
         return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound yet", where, fix=fix)
+    option = _option_before(module, name, place)
+    if option is not None:
+        message, help = f"variable `{show(name)}` is not bound", f":{name.name} is what :{option} takes"
+        return fault(place, "E-NAME-001", message, help, fix=inserted(place, ":"))
     local = scope.variable_names()
     near = nearest(name.name, local)
     if near is not None:
@@ -90,6 +97,15 @@ def variable_as_function(module: Module, name: Symbol, form: Cons, scope: Scope,
     args = " ..." if isinstance(form.cdr, Cons) else ""
     message = f"`{show(name)}` is a local variable, not a function"
     return fault(place, "E-NAME-003", message, f"write (funcall {show(name)}{args})", fix=called(name, place))
+
+
+def _option_before(module: Module, name: Symbol, place: Place) -> str | None:
+    """The option whose value the place is, where that takes the keyword of this name."""
+    if text_at(place).lower() != name.name:
+        return None
+    written = _OPTION.search(place.source.text, max(0, place.start - 100), place.start)
+    choices = (module.base or module).choices
+    return written[1] if written is not None and name.name in choices.get(written[1], ()) else None
 
 
 def _variables(module: Module) -> set[Symbol]:
