@@ -47,7 +47,7 @@ def settle(name: str, args: tuple[Any, ...], result: Any) -> Any:
         if bits > MOST_BITS:
             raise too_large(name)
         if bits > LONG_BITS:
-            spend_steps((bits >> 10) ** 2 + 10 if name in ("*", "expt") else (bits >> 13) + 4)
+            spend_steps((bits >> 10) ** 2 + 10 if name in ("*", "expt") else bits >> 14)
     return result
 
 
