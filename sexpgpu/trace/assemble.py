@@ -20,6 +20,7 @@ from sexpgpu.experiment import Parameter as ParameterRecord
 from sexpgpu.lang.session import Session
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.contract import Contract, look_up
+from sexpgpu.trace.curriculum import trace_curriculum
 from sexpgpu.trace.declarations import Declarations, EvaluationValue, LoaderValue, StageValue
 from sexpgpu.trace.generators import trace_generator
 from sexpgpu.trace.graph import GraphTrace, Tracer
@@ -50,6 +51,7 @@ class Traced:
     evaluations: tuple[Evaluation, ...] = ()
     generators: tuple[Generator, ...] = ()
     views: dict[str, str] = field(factory=dict)
+    curriculum: str | None = None
 
 
 TRAIN = "train"
@@ -92,12 +94,18 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
         with _reporting(session, report, buffer.span):
             trace_init(tracer, buffer)
     evaluations = []
+    observed: dict[str, None] = {}
     for evaluation in declared.evaluations:
         if evaluation.evaluate is None and contract.evaluate is None:
             continue
         with _reporting(session, report, evaluation.span):
-            trace_evaluation(tracer, contract, evaluation, evaluation.loader.batch)
+            graph = trace_evaluation(tracer, contract, evaluation, evaluation.loader.batch)
+            observed |= dict.fromkeys(output.name for output, _ in graph.outputs if output.role == "metric")
             evaluations.append(_evaluation_record(evaluation, declared))
+    with _reporting(session, report, contract.spans["curriculum"] or contract.train_loader.span):
+        whole = len(evaluations) == len(declared.evaluations) and not session.failed("defeval")
+        if whole and _has_curriculum(contract, declared):
+            traced.curriculum = trace_curriculum(tracer, contract, observed).name
     generators = []
     for generator in declared.generators:
         with _reporting(session, report, generator.span):
@@ -117,6 +125,32 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
     traced.generators = tuple(generators)
     traced.train_loader = loader_record(contract.train_loader, declared)
     return traced
+
+
+def _has_curriculum(contract: Contract, declared: Declarations) -> bool:
+    """Whether a curriculum chooses among stages; E-RUN-026, -027, -029 where there is one half of that alone."""
+    stages = contract.train_loader.stages
+    if contract.curriculum is None:
+        if len(stages) > 1:
+            raise error(
+                "E-RUN-027",
+                f"nothing ever goes on to the stage {stages[1].name} of the train loader",
+                help="(defun curriculum (ctx) (where (< (getf (getf ctx :metrics) :val/loss) 2.0) 1 0))",
+            )
+        return False
+    if len(stages) < 2:
+        raise error(
+            "E-RUN-026",
+            "there is a `curriculum`, and the train loader has no stages",
+            help="(defloader train-loader (:batch 8) (stage easy (x SOURCE)) (stage hard (x SOURCE)))",
+        )
+    if not declared.evaluations:
+        raise error(
+            "E-RUN-029",
+            "`curriculum` is called after evaluations, and there are none",
+            help="(defeval val (:loader val-loader :every 100))",
+        )
+    return True
 
 
 class _reporting:

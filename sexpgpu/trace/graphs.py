@@ -27,7 +27,7 @@ def trace_train(tracer: Tracer, contract: Contract, rows: int, name: str = "trai
     graph = GraphTrace(tracer, name, training=True, rows=rows, stream="train", prefix="train")
     with graph.tracing():
         outputs, labels = _forward(graph, contract, contract.train_loader, "prepare", rows)
-        with _shown_at(contract, "objective"):
+        with shown_at(contract, "objective"):
             loss = as_tensor(one(_call(graph, contract.objective, [*outputs, *labels])), "objective")
         if loss.type.shape or not loss.type.is_float:
             raise error(
@@ -53,7 +53,7 @@ def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationVal
     graph = GraphTrace(tracer, declared.name, rows=rows, stream="eval", prefix=declared.name)
     with graph.tracing():
         outputs, labels = _forward(graph, contract, declared.loader, "eval-prepare", rows)
-        with _shown_at(contract, "evaluate"):
+        with shown_at(contract, "evaluate"):
             _call(graph, evaluate, [*outputs, *labels])
         if not graph.outputs:
             raise error(
@@ -67,7 +67,7 @@ def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationVal
 
 
 @contextmanager
-def _shown_at(contract: Contract, name: str) -> Iterator[None]:
+def shown_at(contract: Contract, name: str) -> Iterator[None]:
     """A fault that names no place of its own is shown at the contract function that was called."""
     try:
         yield
@@ -92,7 +92,7 @@ def _forward(
     prepare = contract.prepare if which == "prepare" else contract.eval_prepare
     place = contract.spans[which] or contract.spans["prepare"]
     batch = Batch(loader.name, {n: loader.batch_type(n, rows) for n in loader.fields})
-    with _shown_at(contract, which if contract.spans[which] else "prepare"):
+    with shown_at(contract, which if contract.spans[which] else "prepare"):
         prepared = all_values(_with_context(graph, prepare, batch))
     if not prepared or prepared[0] is NIL:
         raise error("E-RUN-023", f"`{which}` gives no input", place, help="(values input label)")
