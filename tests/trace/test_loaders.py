@@ -12,12 +12,17 @@ import pyarrow.parquet
 import pytest
 from tokenizers import Tokenizer, models
 
-from sexpgpu.driver.compile import evaluate
+from sexpgpu.dialects.context import open_context
+from sexpgpu.driver.compile import compile_in, evaluate
+from sexpgpu.driver.document import document_text
 from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.explain import explain
+from sexpgpu.driver.explain_text import text_of as explain_text
 from sexpgpu.lang.forms import NIL
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.run import RunOptions, RunResult, run
+from sexpgpu.trace.declarations import Flags
 from tests.runtime.reading import events
 from tests.trace.experiments import codes, compiled, text_of, write, write_data
 
@@ -178,9 +183,40 @@ def test_streams_whose_windows_overlap_are_warned_of(data: Path) -> None:
 
 
 def test_the_document_says_the_kind_of_every_source(data: Path) -> None:
-    from sexpgpu.driver.document import document_text
-
     loader = "(defloader train-loader (:batch 4) (x xs) (y (concat-sources ys)) (n (by-step (arange 40))))"
     with compiled(write(data, loader=loader)) as done:
         fields = json.loads(document_text(done))["train_loader"]["fields"]
     assert [field["source"]["kind"] for field in fields] == ["npy", "concat-sources", "by-step"]
+
+
+def test_a_prompt_is_as_long_as_its_tokens(data: Path) -> None:
+    """Of a text of tokens a prompt of seven characters is fewer ids."""
+    generator = """(defgenerator story (:trips 1 :text (bpe "t.txt" "tokenizer.json"))
+ (:init (ctx) (getf ctx :prompt)) (:trip (s i ctx) s) (:emit (s) (sample 'story s :as :text)))"""
+    (data / "tokenizer.json").unlink()
+    Tokenizer(models.BPE({"a": 0, "b": 1, "c": 2, "ab": 3}, [("a", "b")])).save(str(data / "tokenizer.json"))
+    file = write(data, eval=generator)
+
+    def prompt_shape() -> tuple[int, ...]:
+        with open_context() as context:
+            done = compile_in(context, file, Selection(), flags=Flags("abcabab"))
+            assert done.experiment is not None
+            (given,) = [i for i in done.experiment.graphs["story init"].inputs if i.role == "prompt"]
+            return given.type.shape
+
+    assert run_deep(prompt_shape) == (4,)
+
+
+def test_explain_shows_the_stages(data: Path) -> None:
+    loader = """(defloader train-loader (:batch 4)
+ (stage few (x (records xs :to 4)) (y (records ys :to 4))) (stage all (x xs) (y ys)))
+(defloader val-loader (:batch 4) (x xs) (y ys))"""
+    evaluation = """(defeval val (:loader val-loader :every 2))
+(defun curriculum (ctx) (where (< (getf (getf ctx :metrics) :val/loss) 0.5) 1 0))"""
+
+    def text() -> str:
+        with compiled(write(data, loader=loader, eval=evaluation)) as done:
+            assert list(done.diagnostics) == []
+            return explain_text(explain(done))
+
+    assert "  stages           few, all, chosen by val/loss\n" in run_deep(text)

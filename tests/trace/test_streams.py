@@ -1,4 +1,4 @@
-"""Streams with carried state: what a row keeps is what its next record goes on from, on any split and after a resume."""
+"""Streams with carried state: a row goes on from what it kept, on any split of a step and after a resume."""
 
 from __future__ import annotations
 
