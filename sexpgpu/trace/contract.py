@@ -104,7 +104,7 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
         evaluate,
         None if isinstance(optimizer, Poison) else optimizer,
         session.function("curriculum"),
-        {name: session.span_of(name) for name in (*_FUNCTIONS, "evaluate", "curriculum")},
+        {name: session.span_of(name) for name in (*_FUNCTIONS, "model", "evaluate", "curriculum")},
         session.explained,
     )
 
