@@ -9,7 +9,7 @@ import numpy as np
 
 from sexpgpu.dialects.arrays import blockwise, plain, select, ufunc
 from sexpgpu.dialects.erf import erf
-from sexpgpu.dialects.opdef import Array, Attr, Move, OpDef, Pointwise, Sample, numpy_dtype, sample
+from sexpgpu.dialects.opdef import Array, Attr, Move, OpDef, Pointwise, Sample, no_cotangent, numpy_dtype, sample
 from sexpgpu.dialects.rules import ANY, BOOL, NUMBERS, elementwise, require_dtype, require_same, with_dtype
 from sexpgpu.tensortype import FLOATS, DType, TensorType
 
@@ -145,7 +145,7 @@ UNARY = (
     _unary("neg", ufunc(np.negative), lambda b, g, out, x: (-g,), "-x", allowed=NUMBERS),
     _unary("abs", ufunc(np.abs), lambda b, g, out, x: (g * b("sign", x),), "|x|; derivative 0 at 0",
            allowed=NUMBERS),
-    _unary("sign", ufunc(np.sign), lambda b, g, out, x: (None,), "-1, 0 or 1; derivative 0", allowed=NUMBERS),
+    _unary("sign", ufunc(np.sign), no_cotangent, "-1, 0 or 1; derivative 0", allowed=NUMBERS),
     _unary("exp", ufunc(np.exp), lambda b, g, out, x: (g * out,), "e^x", wide=True),
     _unary("expm1", ufunc(np.expm1), lambda b, g, out, x: (g * (out + 1),), "e^x - 1, exact near 0", wide=True),
     _unary("log", ufunc(np.log), lambda b, g, out, x: (g / x,), "natural logarithm", domain=_POSITIVE, wide=True),
@@ -160,9 +160,9 @@ UNARY = (
     _unary("sigmoid", _sigmoid, lambda b, g, out, x: (g * out * (1 - out),), "1 / (1 + e^-x)", wide=True),
     _unary("erf", erf, lambda b, g, out, x: (g * (b("exp", -(x * x)) * 1.1283791670955126),),
            "2/sqrt(pi) * integral of e^(-t^2) from 0 to x; within 2 ulp", wide=True),
-    _unary("floor", ufunc(np.floor), lambda b, g, out, x: (None,), "greatest integer <= x; derivative 0"),
-    _unary("ceil", ufunc(np.ceil), lambda b, g, out, x: (None,), "least integer >= x; derivative 0"),
-    _unary("round", ufunc(np.rint), lambda b, g, out, x: (None,),
+    _unary("floor", ufunc(np.floor), no_cotangent, "greatest integer <= x; derivative 0"),
+    _unary("ceil", ufunc(np.ceil), no_cotangent, "least integer >= x; derivative 0"),
+    _unary("round", ufunc(np.rint), no_cotangent,
            "nearest integer, halves to even; derivative 0"),
     _unary("logical_not", ufunc(np.logical_not), None, "not x", allowed=BOOL),
     _unary("isfinite", ufunc(np.isfinite), None, "true where x is neither infinite nor NaN", result="bool"),
@@ -243,7 +243,7 @@ OTHERS = (
         operands=("x",),
         infer=lambda x: x,
         numpy=plain(lambda x: x),
-        vjp=lambda b, g, out, x: (None,),
+        vjp=no_cotangent,
         samples=(sample("f64[2, 3]", smooth=False), sample("i32[]"), sample("bool[0]")),
         doc="x itself; no derivative passes",
     ),

@@ -204,6 +204,11 @@ _NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
+def no_cotangent(b: Any, g: Any, out: Any, x: Any, **attrs: Any) -> tuple[None]:
+    """The `vjp` of a function of one operand whose derivative is 0: nothing of the cotangent passes."""
+    return (None,)
+
+
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
     """The NumPy dtype that holds values of `dtype`; bf16 values live, rounded, in float32."""
     return _NUMPY_DTYPES[dtype]

@@ -9,14 +9,13 @@ trip).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sexpgpu.diag import error
 from sexpgpu.dialects.arrays import plain
-from sexpgpu.dialects.opdef import Array, Attr, OpDef, Random, sample
+from sexpgpu.dialects.opdef import Array, Attr, OpDef, Random, no_cotangent, sample
 from sexpgpu.dialects.rules import require_dtype, require_sizes
 from sexpgpu.philox import philox_words
 from sexpgpu.tensortype import FLOATS, DType, TensorType
@@ -72,10 +71,6 @@ def _uniform(counter: Array, *, key: int, shape: Ints, dtype: DType) -> Array:
     return numbers.reshape(shape)
 
 
-def _no_cotangent(b: Any, g: Any, out: Any, counter: Any, **attrs: Any) -> tuple[None]:
-    return (None,)
-
-
 OPERATIONS = (
     OpDef(
         name="random_bits",
@@ -99,7 +94,7 @@ OPERATIONS = (
         attrs=(Attr("key", "int"), Attr("shape", "ints"), Attr("dtype", "dtype")),
         infer=_uniform_infer,
         numpy=plain(_uniform),
-        vjp=_no_cotangent,
+        vjp=no_cotangent,
         samples=(
             sample("i32[3]", key=7, shape=(2, 3), dtype="f32"),
             sample("i32[3]", key=2**63, shape=(5,), dtype="f64"),

@@ -23,6 +23,7 @@ from sexpgpu.dialects.loops import (
     module_of,
     new_body,
 )
+from sexpgpu.dialects.opdef import no_cotangent
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import type_of
@@ -57,8 +58,38 @@ def _active(ops: Iterable[Any], wrt: Iterable[Any]) -> set[Any]:
     return active
 
 
+def differentiated(ops: Sequence[Any], values: Iterable[Any]) -> set[Any]:
+    """The float values that get a cotangent from `values`: what these depend on through differentiable operations.
+
+    `ops` are in order; a loop counts as far as its body carries what its results need.
+    """
+    needed = {value for value in values if type_of(value).is_float}
+    for op in reversed(ops):
+        wanted = [i for i, result in enumerate(op.results) if result in needed]
+        if not wanted or not _differentiable(op):
+            continue
+        operands = list(op.operands)
+        if (found := loop_of(op)) is not None:
+            operands = [operands[i] for i in _differentiated_by_loop(*found, set(wanted))]
+        needed.update(v for v in operands if type_of(v).is_float)
+    return needed
+
+
+def _differentiated_by_loop(loop: Loop, body: Any, wanted: set[int]) -> list[int]:
+    """The operands of a loop that get a cotangent from the results of the numbers `wanted`."""
+    block = body.regions[0].blocks[0]
+    *ops, last = [op.operation for op in block.operations]
+    while True:
+        needed = differentiated(ops, [last.operands[i] for i in wanted])
+        taken = [i for i, argument in enumerate(block.arguments) if argument in needed]
+        carried = {i for i in taken if i < loop.states}  # a state of the turn before
+        if carried <= wanted:
+            return taken
+        wanted = wanted | carried
+
+
 def _differentiable(op: Any) -> bool:
-    return bool(op.operation.name == CALL) or OPS[op_name(op)].vjp is not None
+    return bool(op.operation.name == CALL) or OPS[op_name(op)].vjp not in (None, no_cotangent)
 
 
 def _of_operands(builder: Builder, op: Any, received: list[Val | None], active: set[Any]) -> Any:

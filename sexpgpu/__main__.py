@@ -9,14 +9,35 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 
 def _leave(number: int, frame: object) -> None:
     os._exit(128 + number)
 
 
+def _open_streams() -> None:
+    """Open what the caller has closed of the three streams, on nothing.
+
+    Python has None for a closed stream, and the first file opened afterwards would take its number and get what
+    is written to standard error.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
 def main() -> None:
     """The command line."""
+    _open_streams()
     signal.signal(signal.SIGINT, _leave)
     from sexpgpu.cli import main as run
 
@@ -25,6 +46,7 @@ def main() -> None:
 
 def opt() -> None:
     """The dialect's tool."""
+    _open_streams()
     signal.signal(signal.SIGINT, _leave)
     from sexpgpu.cli.opt import main as run
 

@@ -11,8 +11,10 @@ import click
 from sexpgpu.cli import report
 
 if TYPE_CHECKING:
+    from sexpgpu.diag import Diagnostics
     from sexpgpu.driver.where import Definition
     from sexpgpu.lang.selection import Selection
+    from sexpgpu.lang.toplevel import FormResult
 
 
 @click.command()
@@ -48,6 +50,7 @@ def _values(file: Path, selected: Selection, as_json: bool) -> int:
     from sexpgpu.driver.compile import evaluate
 
     session, diagnostics, results = evaluate(file, selected)
+    lines = [_line(result, diagnostics) for result in results]
     code = report.failure_code(diagnostics) if diagnostics.errors else 0
     if as_json:
         report.print_json(
@@ -55,18 +58,30 @@ def _values(file: Path, selected: Selection, as_json: bool) -> int:
                 "verb": "eval",
                 "file": str(file),
                 "ok": code == 0,
-                "values": [result.line for result in results],
+                "values": [line for line in lines if line is not None],
                 "output": session.output.text(),
                 "diagnostics": report.diagnostics_json(diagnostics, session.sources),
             }
         )
         return code
-    for result in results:
+    for result, line in zip(results, lines, strict=True):
         _echo_printed(result.output)
-        click.echo(result.line)
+        if line is not None:
+            click.echo(line)
     _echo_printed(session.output.text()[sum(len(result.output) for result in results) :])
     report.print_diagnostics(diagnostics, session.sources)
     return code
+
+
+def _line(result: FormResult, diagnostics: Diagnostics) -> str | None:
+    """A form's value as it prints; None where it cannot, which is reported."""
+    from sexpgpu.diag import SxError
+
+    try:
+        return result.line
+    except SxError as wrong:
+        diagnostics.report(wrong.diagnostic)
+        return None
 
 
 def _echo_printed(text: str) -> None:

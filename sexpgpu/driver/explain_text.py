@@ -92,7 +92,8 @@ def _parameters(report: dict[str, Any]) -> Iterator[str]:
 
 
 def _graph(graph: dict[str, Any], precision: str) -> Iterator[str]:
-    yield f"  {graph['name']}  {plural(graph['nodes'], 'node')}, 0 casts added by the {precision} policy"
+    added = f"{plural(graph['casts'], 'cast')} added by the {precision} policy"
+    yield f"  {graph['name']}  {plural(graph['nodes'], 'node')}, {added}"
     yield "    ops      " + ", ".join(f"{name} {n}" for name, n in graph["ops"].items())
     if graph["emits"]:
         yield "    emits    " + ", ".join(graph["emits"])

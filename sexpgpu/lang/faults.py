@@ -155,6 +155,8 @@ def converted(fault: BaseException, parameters_of: Callable[[str], Parameters | 
 
 
 def _too_deep(fault: RecursionError) -> SxError:
+    if _within_builtin(fault.__traceback__):
+        return error("E-LIMIT-002", "the value is nested too deeply to be walked", help="is it circular?")
     calls = _steps(fault.__traceback__)
     # A call may be more than one frame of Python's; the hundred thousand that are promised are certain.
     deep = min(len(calls), PROMISED_DEPTH)
@@ -168,6 +170,17 @@ def _too_deep(fault: RecursionError) -> SxError:
         fix=known.fix if known is not None else (),
     )
     return CallFault(found.diagnostic)
+
+
+def _within_builtin(traceback: TracebackType | None) -> bool:
+    """Whether most of the calls are those of one builtin, which follows the parts of a value."""
+    depth = last = 0
+    while traceback is not None:
+        depth += 1
+        if MARK in traceback.tb_frame.f_globals:
+            last = depth
+        traceback = traceback.tb_next
+    return last < depth // 2
 
 
 def _unbound(fault: IndexError) -> SxError | None:

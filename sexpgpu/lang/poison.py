@@ -41,17 +41,22 @@ class Poison(Foreign):
 
 def poison_among(value: Any) -> Poison | None:
     """The value itself where it is poison, or the first poison among its elements."""
-    if isinstance(value, Poison):
-        return value
-    if isinstance(value, tuple | list):
-        return next((found for item in value[:MOST_ELEMENTS] if (found := poison_among(item)) is not None), None)
-    if isinstance(value, MV):
-        return poison_among(value.values)
-    walked = 0
-    while isinstance(value, Cons) and walked < MOST_ELEMENTS:
-        if isinstance(value.car, Poison):
-            return value.car
-        value, walked = value.cdr, walked + 1
+    waiting, met = [value], set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Poison):
+            return part
+        if not isinstance(part, tuple | list | MV | Cons) or id(part) in met:
+            continue
+        met.add(id(part))  # a vector may hold itself
+        if isinstance(part, Cons):
+            walked = 0
+            while isinstance(part, Cons) and walked < MOST_ELEMENTS:
+                if isinstance(part.car, Poison):
+                    return part.car
+                part, walked = part.cdr, walked + 1
+        else:
+            waiting += reversed((part.values if isinstance(part, MV) else part)[:MOST_ELEMENTS])
     return None
 
 

@@ -160,7 +160,7 @@ class Session:
 
         `around` is the frame outside those of its traceback, where more of the calls are to be seen.
         """
-        met = poison_met(raw.__traceback__)
+        met = None if isinstance(raw, RecursionError) else poison_met(raw.__traceback__)
         known = Poisoned(met.diagnostic) if met is not None else converted(raw, self.parameters_of)
         if known is None:
             raise raw

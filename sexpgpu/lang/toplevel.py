@@ -63,7 +63,16 @@ class FormResult:
 
     @property
     def line(self) -> str:
-        """What `eval` prints: `name = value` of a definition, else the value, or `#<values ...>`."""
+        """What `eval` prints: `name = value` of a definition, else the value, or `#<values ...>`.
+
+        A value without end is an error at the form that gave it (E-LIMIT-004).
+        """
+        try:
+            return self._line()
+        except SxError as wrong:
+            raise SxError(evolve(wrong.diagnostic, span=self.span)) from wrong
+
+    def _line(self) -> str:
         if self.bound is not None:
             return f"{self.name} = {print_form(self.bound)}"
         if len(self.values) == 1:
@@ -97,6 +106,8 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
             raise AssertionError("a non-local exit passed a top-level form") from exit
         except Exception as raw:
             known = session.explained(raw)
+            if known.diagnostic.span is None:  # it was raised outside all compiled code
+                known.diagnostic = evolve(known.diagnostic, span=place.span)
             session.handlers.clear()
             session.catchers.clear()
             for diagnostic in (known.diagnostic, *known.others):

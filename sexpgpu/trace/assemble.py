@@ -181,14 +181,15 @@ def _trained(
     """The parameters that training changes; W-PARAM-001 for each other one, E-RUN-025 when there is none."""
     reached = parameters_reaching_loss(graph)
     trained = [p for p in parameters if not p.frozen and p.path in reached]
-    for dead in (p for p in parameters if not p.frozen and p.path not in reached):
-        report(_dead_parameter(dead))
     if not trained:
         raise error(
             "E-RUN-025",
             "the objective depends on no trained parameter: there is nothing to train",
             contract.spans["objective"],
+            help="no gradient passes stop-gradient, a comparison, argmax or a cast to integers",
         )
+    for dead in (p for p in parameters if not p.frozen and p.path not in reached):
+        report(_dead_parameter(dead))
     return trained
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sexpgpu.diag import Span, SxError, error
+from sexpgpu.dialects.reverse import differentiated
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, all_values, keyword, lisp_list, one
@@ -41,7 +42,7 @@ def trace_train(tracer: Tracer, contract: Contract, rows: int, name: str = "trai
                 contract.spans["objective"],
                 expected=f"{graph.float_type}[]",
                 actual=str(loss.type),
-                help="(mean x)",
+                help="(mean x)" if loss.type.is_float else "integers have no gradient: compute it from floats",
                 notes=loss.provenance(),
             )
         graph.output("loss", "train/loss", graph.cast_float(loss))
@@ -83,11 +84,12 @@ def shown_at(contract: Contract, name: str) -> Iterator[None]:
 
 
 def parameters_reaching_loss(graph: GraphTrace) -> set[str]:
-    """Paths of the parameters that the loss of a traced train graph depends on."""
-    needed = {val.value for output, val in graph.outputs if output.role == "loss"}
-    for op in reversed([op.operation for op in graph.block.operations][:-1]):
-        if any(result in needed for result in op.results):
-            needed.update(op.operands)
+    """Paths of the parameters that the loss of a traced train graph has a gradient for.
+
+    What it only compares, casts to integers or reads under `stop-gradient` is not among them.
+    """
+    ops = [op.operation for op in graph.block.operations][:-1]
+    needed = differentiated(ops, [val.value for output, val in graph.outputs if output.role == "loss"])
     arguments = zip(graph.inputs, graph.block.arguments, strict=True)
     return {given.name for given, argument in arguments if given.role == "param" and argument in needed}
 

@@ -187,12 +187,14 @@ def tensors(what: str, *values: Any) -> list[Tensor]:
     first = found[0]
     for other in found[1:]:
         if other.type.dtype != first.type.dtype:
+            # Integers become floats, never the other way: that would lose the fractions and the gradient.
+            kept, where = (other, "other") if other.type.is_float and not first.type.is_float else (first, "first")
             raise error(
                 "E-DTYPE-002",
                 f"`{what}`: the operands differ in dtype",
-                expected=f"{first.type.dtype}, as the first operand",
+                expected=f"{kept.type.dtype}, as the {where} operand",
                 actual=f"{first.type} and {other.type}",
-                help=f"(cast x :{first.type.dtype})",
+                help=f"(cast x :{kept.type.dtype})",
                 notes=[*first.provenance(), *other.provenance()],
             )
     return found

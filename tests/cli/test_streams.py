@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +35,24 @@ def test_a_reader_that_leaves_early(tmp_path: Path) -> None:
 
 def test_an_output_file_that_cannot_be_written(tmp_path: Path) -> None:
     refused(sexpgpu("ir", write(tmp_path), "-o", tmp_path / "no" / "such" / "folder"), "E-IO-106", 4)
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("verb", ["check", "eval", "run"])
+def test_closed_streams_swallow_what_is_written(verb: str, closed: str, tmp_path: Path) -> None:
+    file = tmp_path / "broken.sx"
+    file.write_text("(car 3)\n", "utf-8")
+    command = f"{sys.executable} -m sexpgpu {verb} {file} {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_value_without_end_is_one_error_among_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "circular.sx"
+    file.write_text("(car 3)\n(let ((v (vector 1))) (setf (aref v 0) v) v)\n(+ 2 3)\n(cdr 4)\n", "utf-8")
+    done = sexpgpu("eval", file, "--json")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["values"]) == (1, ["5"])
+    places = [(d["code"], d["span"]["line"]) for d in document["diagnostics"]]
+    assert sorted(places) == [("E-LIMIT-004", 2), ("E-TYPE-001", 1), ("E-TYPE-001", 4)]

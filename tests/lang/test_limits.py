@@ -80,3 +80,24 @@ def test_long_integers_add_exactly() -> None:
     assert shown("(let ((a (expt 2 62)) (b 1)) (list (+ a b) (- b a) (+ (- a) a)))") == (
         "(4611686018427387905 -4611686018427387903 0)"
     )
+
+
+CIRCLES = """(defstruct box inside)
+(defun v () (let ((v (vector 1))) (setf (aref v 0) v) v))
+(defun l () (let ((l (list 1))) (setf (car l) l) l))
+(defun b () (let ((b (make-box))) (setf (box-inside b) b) b))
+(defun h () (let ((h (make-hash-table))) (setf (gethash 1 h) h) h))
+"""
+
+
+@pytest.mark.parametrize("form", [
+    "(equalp (list (v) (b) (h)) (list (v) (b) (h)))", "(equal (l) (l))", "(copy-tree (l))", "(subst 1 2 (l))",
+    "(setf (gethash (b) (make-hash-table :test 'equalp)) 1)",
+])  # fmt: skip
+def test_a_builtin_that_walks_a_circle(form: str) -> None:
+    found = fault(f"{CIRCLES}{form}")
+    assert (found.code, found.help, found.span and found.span.line) == ("E-LIMIT-002", "is it circular?", 6)
+
+
+def test_a_circle_handed_to_what_refuses_it() -> None:
+    assert fault(f"{CIRCLES}(+ 1 (v))").code == "E-TYPE-001"

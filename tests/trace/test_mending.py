@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sexpgpu.diag import Diagnostic, Span, apply_edits
 from sexpgpu.lang.enclosing import list_around
 from sexpgpu.lang.forms import Source
@@ -77,6 +79,69 @@ def test_a_guess_that_reports_leaves_no_trace(tmp_path: Path) -> None:
     assert error.code == "E-SHAPE-020"
     file.write_text(mended(file, error))
     assert errors(file) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "after"),
+    [
+        ("(lambda (x) (tanh x))", "(lambda (x) (mean (tanh x)))"),
+        ("(lambda (x) (let ((y (tanh x))) (* y y)))", "(lambda (x) (let ((y (tanh x))) (mean (* y y))))"),
+        ("#'tanh", "(lambda (x) (mean (tanh x)))"),
+    ],
+)
+def test_what_grad_differentiates_is_averaged_not_the_point(tmp_path: Path, function: str, after: str) -> None:
+    file = write(tmp_path, objective=objective(f"(mean (grad {function} logits))"))
+    (error,) = errors(file)
+    assert mended(file, error) == file.read_text().replace(function, after)
+
+
+@pytest.mark.parametrize("function", ["bend", "(lambda (x) (values (tanh x) x))", "(lambda (x) (shape x))"])
+def test_a_function_out_of_reach_of_grad_is_left_alone(tmp_path: Path, function: str) -> None:
+    form = f"(let ((bend #'tanh)) (mean (grad {function} logits)))"
+    found = [d for d in errors(write(tmp_path, objective=objective(form))) if not d.code.startswith("E-NAME")]
+    assert [d.fix for d in found] == [()]
+
+
+def choosing(choice: str) -> str:
+    return f"(defmodel net () (defsub out (linear width 2)) (forward (x) {choice}))"
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "(out (multiple-value-bind (s h) (if (> (sum x) 0) (values x (tanh x)) (values (tanh x) x)) (+ s h)))",
+        "(if (> x 0.0) (out x) (out (tanh x)))",  # bool[4, 3] and f32[4, 2]
+        "(out (if (> (unsqueeze x 0) 0) x (tanh x)))",  # a value of another rank
+        "(out (cond ((> (unsqueeze x 0) 0) x) (t (tanh x))))",
+        "(out (scan (lambda (s r) (if (> (sum r) 0) (values s r) (values r s))) (zeros '(3)) x))",
+    ],
+)
+def test_where_is_not_proposed_where_it_gives_something_else(tmp_path: Path, choice: str) -> None:
+    (error,) = errors(write(tmp_path, model=choosing(choice)))
+    assert (error.code, error.fix) == ("E-FLOW-001", ())
+
+
+def test_where_picks_among_what_layers_give(tmp_path: Path) -> None:
+    file = write(tmp_path, model=choosing("(if (> (sum x) 0) (out x) (out (tanh x)))"))
+    (error,) = errors(file)
+    file.write_text(mended(file, error))
+    assert errors(file) == []
+
+
+def test_floats_stay_floats_beside_integers(tmp_path: Path) -> None:
+    file = write(tmp_path, objective=objective("(mean (* (argmax (transpose logits)) logits))"))
+    (error,) = errors(file)
+    assert "(cast (argmax (transpose logits)) :float)" in mended(file, error)
+    other = objective("(mean (* (mean logits :axis 0) (argmax logits)))")  # f32[2] and i32[4]
+    (error,) = errors(write(tmp_path, objective=other))
+    assert (error.code, error.help, error.fix) == ("E-DTYPE-002", "(cast x :f32)", ())
+
+
+def test_an_objective_of_integers_is_not_averaged(tmp_path: Path) -> None:
+    (error,) = errors(write(tmp_path, objective=objective("(sum (argmax logits))")))
+    assert (error.code, error.fix) == ("E-SHAPE-020", ())
+    assert error.help is not None
+    assert "gradient" in error.help
 
 
 def test_the_list_around_a_place() -> None:

@@ -248,7 +248,8 @@ TRACING: tuple[Entry, ...] = (
           "that holds the result behind it.",
           "(forward (x) (dolist (b blocks) (setq x (funcall b x))))"),
     Entry("W-PARAM-001", "a parameter that nothing trains",
-          "The parameter does not reach the objective, so it has no gradient and keeps its first value.",
+          "The parameter does not reach the objective, or only through what passes no gradient: stop-gradient, a "
+          "comparison, argmax, a cast to integers. So it keeps its first value.",
           "(defparam spare (3) :init (zeros-init))"),
     Entry("E-OPT-001", "not an optimizer",
           "`optimizer-groups` takes an optimizer and then (group ...) forms.",
@@ -325,7 +326,8 @@ TRACING: tuple[Entry, ...] = (
           "(defeval train (:loader val-loader))"),
     Entry("E-RUN-025", "nothing to train",
           "No parameter reaches the objective, so every gradient is zero. Perhaps the objective ignores the model's "
-          "output, or all of it is under stop-gradient.",
+          "output, or reads it only through what passes no gradient: stop-gradient, a comparison, argmax, a cast to "
+          "integers.",
           "(defun objective (logits labels) 1.0)"),
     Entry("E-RUN-036", "a curriculum with nothing to choose",
           "`curriculum` gives the stage of the train loader to use next, so the train loader has stages.",

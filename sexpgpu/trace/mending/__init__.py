@@ -37,7 +37,7 @@ SOURCES: dict[str, tuple[Source, ...]] = dict.fromkeys(GUESSES, (guesses,)) | {
     "E-SHAPE-001": (sizes.declared_sizes, guesses),
     "E-SHAPE-013": (guesses, sizes.declared_sizes),
     "E-VALUE-005": (sizes.divisors,),
-    "E-SHAPE-020": (bodies.averaged, guesses),
+    "E-SHAPE-020": (bodies.averaged, bodies.scalar_function, guesses),
     "E-RUN-026": (bodies.labelled,),
     "E-PARAM-011": (bodies.returned,),
     "E-FLOW-001": (forms.choices, forms.elements),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sexpgpu.lang.enclosing import symbols_in
+from sexpgpu.lang.enclosing import ListText, symbols_in
 from sexpgpu.lang.forms import Cons, Symbol
 from sexpgpu.trace.declarations import LoaderValue
 from sexpgpu.trace.graph import active_graph
-from sexpgpu.trace.mending.scene import Proposal, Scene
+from sexpgpu.trace.mending.scene import Change, Proposal, Scene
 
 _BODIES = ("let", "let*", "flet", "labels")
 """Forms whose value is that of their last element."""
@@ -20,6 +20,38 @@ def averaged(scene: Scene) -> Iterator[Proposal]:
     form = scene.form
     if form.head == "defun" and len(form) > 3 and (scene.diagnostic.actual or "").startswith("f"):
         yield Proposal("take the mean", form.replaced(len(form) - 1, "(mean _)"))
+
+
+def scalar_function(scene: Scene) -> Iterator[Proposal]:
+    """`grad` of a function of many values: the mean of what it gives, where its body or name is written in the call.
+
+    Never the mean of the point of differentiation: that is another derivative.
+    """
+    form = scene.form
+    if form.head != "grad" or len(form) != 3 or scene.call is None:
+        return
+    text = "(lambda (&rest xs) (let ((ys (multiple-value-list (apply _ xs)))) (if (null (cdr ys)) (mean (car ys)))))"
+    function = scene.call.values[0]
+    if scene.attempt({0: Change(text, lambda _: scene.evaluate(text, function))}) is None:
+        return
+    named, body = scene.form.inner(1), scene.form.inner(1)
+    if named is not None and named.head == "function" and len(named) == 2:
+        name = named.text(1)
+        if isinstance(named.element(1), Symbol):
+            yield Proposal(f"take the mean of what `{name}` gives", form.replaced(1, f"(lambda (x) (mean ({name} x)))"))
+            return
+        body = named.inner(1)
+    if body is None or body.head != "lambda" or len(body) < 3:
+        return
+    while (last := body.inner(len(body) - 1)) is not None and last.head in _BODIES and len(last) > 2:
+        body = last
+    yield Proposal(f"take the mean of {_shown(body)}", body.replaced(len(body) - 1, "(mean _)"))
+
+
+def _shown(body: ListText) -> str:
+    """What a body gives, as it is written where that is short."""
+    text = body.text(len(body) - 1)
+    return f"`{text}`" if len(text) <= 30 and "\n" not in text else "what the function gives"
 
 
 def labelled(scene: Scene) -> Iterator[Proposal]:

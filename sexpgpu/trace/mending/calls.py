@@ -182,6 +182,8 @@ def widths(call: Call) -> Guesses:
 
 def scalars(call: Call) -> Guesses:
     """A tensor where one number is wanted."""
+    if call.form.head == "grad":  # its tensor is the point of differentiation, not what must be one number
+        return
     for i, kind in _tensors(call):
         if kind.rank:
             yield _wrapped(call, i, "(mean _)" if kind.is_float else "(mean (cast _ :float))", "take the mean of {}")
@@ -209,6 +211,14 @@ def casts(call: Call) -> Guesses:
     integers = [i for i, kind in given if not kind.is_float]
     if len(integers) > 1:
         yield Guess("make floats of the operands", {i: Change("(cast _ :float)") for i in integers})
+
+
+def mixed(call: Call) -> Guesses:
+    """Operands that differ in dtype: where there are floats among them, these stay floats."""
+    spoiling = ("(cast _ :i32)", "(argmax _)") if any(kind.is_float for _, kind in _tensors(call)) else ()
+    for guess in casts(call):
+        if not any(change.text in spoiling for change in guess.changes.values()):
+            yield guess
 
 
 def tests(call: Call) -> Guesses:
@@ -289,7 +299,7 @@ GUESSES: dict[str, tuple[Callable[[Call], Guesses], ...]] = {
     "E-SHAPE-025": (pairs, broadcasts),
     "E-SHAPE-026": (labels,),
     "E-DTYPE-001": (casts,),
-    "E-DTYPE-002": (casts,),
+    "E-DTYPE-002": (mixed,),
     "E-DTYPE-005": (casts,),
     "E-DTYPE-006": (tests,),
     "E-DTYPE-007": (casts,),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from sexpgpu.dialects.opdef import parse_type
 from sexpgpu.lang.enclosing import ListText
-from sexpgpu.lang.forms import Symbol, lisp_list
+from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
 from sexpgpu.trace.mending.scene import Proposal, Scene
 from sexpgpu.trace.tensor import TensorLike
 
@@ -21,12 +22,15 @@ def choices(scene: Scene) -> Iterator[Proposal]:
     form = _parent(scene)
     head = form.head
     if head == "if" and len(form) == 4:
-        yield Proposal("`where` picks by element", form.replaced(0, "where"))
+        if _picks(scene, *(form.text(i) for i in (1, 2, 3))):
+            yield Proposal("`where` picks by element", form.replaced(0, "where"))
     elif head in _ELEMENTWISE and len(form) == (2 if head == "not" else 3):
         name = _ELEMENTWISE[head]
-        yield Proposal(f"`{name}` works by element", form.replaced(0, name))
+        text = f"({name} {' '.join(form.text(i) for i in range(1, len(form)))})"
+        if scene.tried(partial(scene.evaluate, text, None, scene.variables)) is not None:
+            yield Proposal(f"`{name}` works by element", form.replaced(0, name))
     elif form.outer is not None and form.outer.head == "cond":
-        yield from _clauses(form.outer)
+        yield from _clauses(scene, form.outer)
     elif scene.diagnostic.expected == "an integer":
         yield from _counted(scene)
 
@@ -46,7 +50,21 @@ def _parent(scene: Scene) -> ListText:
     return form.outer if whole and form.outer is not None else form
 
 
-def _clauses(form: ListText) -> Iterator[Proposal]:
+def _picks(scene: Scene, test: str, first: str, second: str) -> bool:
+    """Whether `where` gives what one of the two forms would: each is one value, and none is stretched."""
+
+    def value(text: str) -> Any:
+        return scene.tried(partial(scene.evaluate, text, None, scene.variables))
+
+    branches = [value(f"(multiple-value-list {text})") for text in (first, second)]
+    if not all(isinstance(values, Cons) and values.cdr is NIL for values in branches):
+        return False
+    picked = value(f"(where {test} {first} {second})")
+    wanted = {values.car.type for values in branches if isinstance(values.car, TensorLike)}
+    return isinstance(picked, TensorLike) and wanted <= {picked.type}
+
+
+def _clauses(scene: Scene, form: ListText) -> Iterator[Proposal]:
     """`(cond (test a) (t b))` as `(where test a b)`."""
     clauses = [form.inner(i) for i in range(1, len(form))]
     if len(clauses) != 2 or any(clause is None or len(clause) != 2 for clause in clauses):
@@ -54,7 +72,7 @@ def _clauses(form: ListText) -> Iterator[Proposal]:
     first, last = clauses
     assert first is not None
     assert last is not None
-    if last.text(0) != "t":
+    if last.text(0) != "t" or not _picks(scene, first.text(0), first.text(1), last.text(1)):
         return
     text = f"(where {first.text(0)} {first.text(1)} {last.text(1)})"
     yield Proposal("`where` picks by element", form.whole(text))

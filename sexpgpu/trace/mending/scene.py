@@ -21,8 +21,10 @@ from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, lisp_list, one, symbol
 from sexpgpu.lang.modules import LIBRARY
 from sexpgpu.lang.reader import read_text
 from sexpgpu.lang.session import Session
+from sexpgpu.trace.models import Model
 
 QUOTE = symbol("quote")
+FUNCALL = symbol("funcall")
 HOLE = symbol("_")
 """What stands for the argument itself in the text of a change."""
 
@@ -203,11 +205,19 @@ def _arguments(form: ListText, callee: FrameType) -> list[Any] | None:
 
 
 def _filled(form: Any, values: Mapping[Symbol, Any]) -> Any:
-    """`form` with the values of names, quoted, in their places; heads of lists and what is quoted stay."""
+    """`form` with the values of names, quoted, in their places; what is quoted and heads of lists stay.
+
+    Only a head that is a layer's name is the layer: a forward calls it as a function.
+    """
     if isinstance(form, Symbol):
         return lisp_list([QUOTE, values[form]]) if form in values else form
     if not isinstance(form, Cons) or form.car is QUOTE:
         return form
     items = list(form)
-    head = items[0] if isinstance(items[0], Symbol) else _filled(items[0], values)
-    return lisp_list([head, *(_filled(item, values) for item in items[1:])])
+    first = items[0]
+    if isinstance(first, Symbol):
+        layer = values.get(first)
+        head = [FUNCALL, lisp_list([QUOTE, layer])] if isinstance(layer, Model) else [first]
+    else:
+        head = [_filled(first, values)]
+    return lisp_list([*head, *(_filled(item, values) for item in items[1:])])
