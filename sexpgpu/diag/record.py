@@ -137,6 +137,13 @@ class Diagnostics:
     records: list[Diagnostic] = field(factory=list)
 
     def report(self, diagnostic: Diagnostic) -> None:
+        """Add one. Of two whose fixes cannot both be made, the later, or the one that only warns, loses its own."""
+        for i, known in enumerate(self.records):
+            if known != diagnostic and _clash(known.fix, diagnostic.fix):
+                if (known.severity, diagnostic.severity) == ("warning", "error"):
+                    self.records[i] = evolve(known, fix=())
+                else:
+                    diagnostic = evolve(diagnostic, fix=())
         if diagnostic not in self.records:
             self.records.append(diagnostic)
 
@@ -158,6 +165,16 @@ class Diagnostics:
     @property
     def warnings(self) -> list[Diagnostic]:
         return [d for d in self.records if d.severity == "warning"]
+
+
+def _clash(some: tuple[Edit, ...], others: tuple[Edit, ...]) -> bool:
+    """Whether an edit of the one fix and a different one of the other change the same text."""
+    return any(a != b and _overlap(a.span, b.span) for a in some for b in others)
+
+
+def _overlap(a: Span, b: Span) -> bool:
+    first, then = sorted((a, b), key=lambda span: (span.line, span.col, span.end_line, span.end_col))
+    return a.file == b.file and (then.line, then.col) < (first.end_line, first.end_col)
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:

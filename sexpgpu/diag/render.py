@@ -33,7 +33,7 @@ def render(diagnostic: Diagnostic, sources: Sources, *, colour: bool = False) ->
     lines += _excerpt(diagnostic.span, sources)
     if diagnostic.expected is not None:
         lines.append(f"  expected: {diagnostic.expected}")
-    if diagnostic.actual is not None:
+    if diagnostic.actual is not None and not diagnostic.message.endswith(f"got {diagnostic.actual}"):
         lines.append(f"  actual:   {diagnostic.actual}")
     if diagnostic.help is not None:
         lines.append(f"  {paint('help')}: {diagnostic.help}")

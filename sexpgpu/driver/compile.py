@@ -25,6 +25,7 @@ from sexpgpu.lang.standard import standard_session
 from sexpgpu.lang.toplevel import FormResult
 from sexpgpu.passes import PASSES, PIPELINES
 from sexpgpu.passes.base import Pass, Timing, graphs, parse_pass, run_pipeline
+from sexpgpu.trace.arguments import CHOICES
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
 from sexpgpu.trace.declarations import Declarations, Flags, declaring
@@ -77,6 +78,7 @@ def new_session(diagnostics: Diagnostics) -> Session:
         for name in ("forms.sx", "losses.sx"):
             session.load_prelude(LIBRARY / name)
     session.mender = mend
+    session.base.choices |= CHOICES
     return session
 
 

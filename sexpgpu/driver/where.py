@@ -19,13 +19,14 @@ from sexpgpu.lang import modules, selection
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.grammar import SPECIALS
 from sexpgpu.lang.builtin import Builtin
+from sexpgpu.lang.failed import defined_name
 from sexpgpu.lang.forms import Source, Symbol, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
+from sexpgpu.lang.knobvalues import KNOBS
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.reader import read_text
 from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import PRELUDE
-from sexpgpu.lang.toplevel import defined_name
 
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 KINDS: Final = {
@@ -52,7 +53,7 @@ UNTABLED: Final = frozenset({"define-condition", "defstruct", "defsweep", "defty
 FILE_FORMS: Final[dict[str, tuple[str, Callable[..., Any]]]] = {
     "require": (modules.SHAPE, modules.Modules.require),
     "provide": ("(provide name...)", modules.Modules.provide),
-    "defknobs": (selection.KNOBS, selection.define_knobs),
+    "defknobs": (KNOBS, selection.define_knobs),
     "defvariant": (selection.VARIANT, selection.define_variant),
     "defsweep": (selection.SWEEP, selection.define_variant),
 }
@@ -275,6 +276,7 @@ def _of_builtin(name: str, builtin: Builtin) -> Definition:
 
 def _python_place(function: Any) -> tuple[str, int]:
     """File and line of a function of Python; of a macro's, which a session wraps, those of the expander inside."""
+    function = getattr(function, "__wrapped__", function)
     inner = (cell.cell_contents for cell in function.__closure__ or () if callable(cell.cell_contents))
     code = next((f.__code__ for f in inner if hasattr(f, "__code__")), function.__code__)
     return code.co_filename, code.co_firstlineno

@@ -36,6 +36,12 @@ def active() -> Session:
     return _stack[-1]
 
 
+def spend_steps(steps: int) -> None:
+    """Count work as so many steps of the running session's budget; where none runs there is no budget."""
+    if _stack:
+        _stack[-1].spend(steps)
+
+
 def active_observer() -> Observer | None:
     """Who is told the values of the code compiled now, if anybody."""
     return _stack[-1].observer if _stack else None

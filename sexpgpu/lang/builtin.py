@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 from attrs import field, frozen
 
 from sexpgpu.diag import Culprit, SxError, error, nearest
+from sexpgpu.lang.costs import COSTS
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.summaries import SUMMARIES
 
@@ -57,6 +58,10 @@ class Parameters:
     def most(self) -> int | None:
         """The largest count of arguments, None when there is no bound."""
         return self.positional if self.rest is None and self.keys is None else None
+
+    def accepts(self, count: int) -> bool:
+        """Whether so many positional arguments, and no keywords, are taken."""
+        return len(self.required) <= count and (self.rest is not None or count <= self.positional)
 
     def takes(self) -> str:
         """`takes 2 to 3 arguments (width depth &optional act)`."""
@@ -113,7 +118,12 @@ class Library:
 
         def enter(function: F) -> F:
             doc = function.__doc__ or SUMMARIES.get(name, "")
-            self.table[name] = Builtin(name, parameters, function, _callable(name, parameters, function), many, doc)
+            call, steps = _callable(name, parameters, function), COSTS.get(name)
+            if steps is None:
+                self.table[name] = Builtin(name, parameters, function, call, many, doc)
+            else:
+                direct, called = _charged(function, steps), _charged(call, steps)
+                self.table[name] = Builtin(name, parameters, direct, called, many, doc)
             return function
 
         return enter
@@ -295,6 +305,19 @@ def _callable(name: str, parameters: Parameters, function: Function) -> Function
     chosen.__name__ = function.__name__
     chosen.__qualname__ = f"builtin {name}"
     return chosen
+
+
+def _charged(function: Function, steps: int) -> Function:
+    """`function`, taking steps of the budget each time it is called from Lisp."""
+    from sexpgpu.lang.active import spend_steps  # that module is built on this one
+
+    def charged(*args: Any, **named: Any) -> Any:
+        spend_steps(steps)
+        return function(*args, **named)
+
+    charged.__name__, charged.__qualname__ = function.__name__, function.__qualname__
+    vars(charged)["__wrapped__"] = function  # whose source it is
+    return charged
 
 
 def _accepts_any(function: Function, parameters: Parameters) -> bool:

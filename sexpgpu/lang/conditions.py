@@ -158,6 +158,17 @@ def condition_of(fault: SxError) -> Condition:
     return Condition(BUILT_IN_TYPES[name], slots, fault.diagnostic)
 
 
+HANDLING_WORK = 400
+SUGGESTING_WORK = 24_000
+"""Steps that handling an error takes, and one about a name, for which similar names are looked up."""
+
+
+def handling_work(condition: Condition) -> int:
+    """The steps that it takes to make, locate and handle the error of a condition."""
+    named = condition.diagnostic is not None and condition.diagnostic.code.startswith("E-NAME")
+    return SUGGESTING_WORK if named else HANDLING_WORK
+
+
 def slot(condition: Condition, name: str, default: Any = NIL) -> Any:
     """A slot of a condition, by its name."""
     return condition.slots.get(name, default)

@@ -16,8 +16,8 @@ from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Parameters, count_mended, show, written
 from sexpgpu.lang.conditions import CallFault, Condition, Poisoned, condition_of
 from sexpgpu.lang.edits import moved_up
-from sexpgpu.lang.forms import Source
-from sexpgpu.lang.functions import info_of
+from sexpgpu.lang.forms import Source, symbol
+from sexpgpu.lang.functions import FunctionInfo, info_of
 from sexpgpu.lang.limits import out_of_steps
 from sexpgpu.lang.module import Macro, Module
 from sexpgpu.lang.place import EVALUATED, Place, Trail, trail_notes
@@ -31,6 +31,7 @@ _COUNT: Final = re.compile(r"(?P<name>[^\n]*)\(\) (?:takes .* but (?P<given>\d+)
 _positions: Final[dict[CodeType, list[Span | None]]] = {}
 PROMISED_DEPTH: Final = 100_000
 """Lisp calls that may always be nested, where no builtin is among them."""
+MODEL: Final = "defmodel"
 MOST_NOTES: Final = 5
 LONGEST_CYCLE: Final = 4
 
@@ -111,14 +112,19 @@ def _steps(traceback: TracebackType | None, around: FrameType | None = None) -> 
         frames.append((traceback.tb_frame, traceback.tb_lasti))
         traceback = traceback.tb_next
     found: list[_Step] = []
+    made: dict[tuple[int, int], _Step] = {}  # a deep recursion is at the same few places again and again
     for frame, instruction in frames:
-        module = frame.f_globals.get(MARK)
         code = frame.f_code
+        again = made.get((id(code), instruction))
+        if again is not None:
+            found.append(again)
+            continue
+        module = frame.f_globals.get(MARK)
         if module is not None and not module.internal and code.co_filename != "<deferred>":
             if found and code.co_filename == EVALUATED:  # a text of no file: what evaluates it is shown
                 continue
             if found and code.co_name.startswith("turn."):  # a turn of a loop: part of the function around it
-                found[-1].span = _span(code, instruction)
+                found[-1] = _Step(found[-1].name, found[-1].definition, _span(code, instruction), found[-1].module)
                 continue
             span = _span(code, instruction)
             info = info_of(code.co_name)
@@ -126,8 +132,25 @@ def _steps(traceback: TracebackType | None, around: FrameType | None = None) -> 
                 continue  # a local function that a macro wrote: no form in it has a place of its own
             name = code.co_name.partition("#")[0]
             definition = code.co_qualname.partition("#")[0]
-            found.append(_Step(name, definition, span, module))
+            if name == "lambda" and module.heads.get(symbol(definition)) == MODEL and not _spelt_lambda(info):
+                name = definition  # the bodies of a model are lambdas that its macro wrote
+                if found and found[-1].name == found[-1].definition == name:
+                    found[-1] = _Step(name, definition, span, module)
+                    continue
+            made[id(code), instruction] = _Step(name, definition, span, module)
+            found.append(made[id(code), instruction])
     return found
+
+
+def _spelt_lambda(info: FunctionInfo | None) -> bool:
+    """Whether the file itself has `(lambda ...)` where the function is."""
+    span = info.span if info is not None else None
+    text = active().sources.get(span.file) if span is not None else None
+    return (
+        span is not None
+        and text is not None
+        and text.startswith("(lambda", Source(span.file, text).offset(span.line, span.col))
+    )
 
 
 def converted(fault: BaseException, parameters_of: Callable[[str], Parameters | None]) -> SxError | None:
@@ -160,6 +183,8 @@ def _too_deep(fault: RecursionError) -> SxError:
     calls = _steps(fault.__traceback__)
     # A call may be more than one frame of Python's; the hundred thousand that are promised are certain.
     deep = min(len(calls), PROMISED_DEPTH)
+    if deep < 1000:
+        return error("E-LIMIT-002", "a form or a value is nested too deeply", help="does it contain itself?")
     names = list(dict.fromkeys(step.name for step in calls[-20:]))
     chain = " -> ".join([*names, names[0]]) if names else "itself"
     known = ending(fault.__traceback__)
@@ -280,7 +305,9 @@ def _placed(diagnostic: Diagnostic, steps: list[_Step]) -> tuple[Diagnostic, _St
     own = [step for step in steps if not step.module.standard]
     written = [step for step in own if step.trail is None]
     shown = (written or own or steps)[-1]
-    return evolve(diagnostic.noting(inside), span=shown.span if own else None), shown
+    if inside not in diagnostic.notes:  # it is, where the error met another place on its way
+        diagnostic = diagnostic.noting(inside)
+    return evolve(diagnostic, span=shown.span if own else None), shown
 
 
 def _call_notes(steps: list[_Step]) -> list[Note]:

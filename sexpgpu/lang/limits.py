@@ -8,6 +8,8 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from typing import Any, TypeVar
 
 from attrs import frozen
@@ -19,13 +21,18 @@ R = TypeVar("R")
 STACK_BYTES = 512 << 20
 DEEPEST = 220_000
 """Python frames; a Lisp call is one, or two where a loop in it makes fresh bindings."""
+DEEPEST_EVALUATION = 2_500
+"""How deep `eval`, `progn` at the top, types and symbol macros may be nested in each other; a text may 2,000."""
 
 
 @frozen
 class Limits:
-    """Function calls and loop turns of one session; sizes of results are bounded by the library itself."""
+    """The work of one session; sizes of results are bounded by the library itself.
 
-    steps: int = 5_000_000  # a 12-layer model takes some four thousand
+    A step is the work of an empty turn of a loop, a tenth of a microsecond or so.
+    """
+
+    steps: int = 8_000_000  # less than a second; a 12-layer model takes some twenty thousand
 
 
 class Steps:
@@ -45,8 +52,8 @@ class Steps:
 
     def spend(self, steps: int) -> None:
         """Take many steps at once, for the work of a builtin."""
-        deque(itertools.islice(self._left, min(steps, self.left)), maxlen=0)
-        if not self.left:
+        deque(islice(self._left, steps), maxlen=0)
+        if not operator.length_hint(self._left):
             raise out_of_steps()
 
 
@@ -67,6 +74,32 @@ class _Supply:
             self._given = True
             return self._budget
         raise out_of_steps()
+
+
+class Nesting:
+    """What the evaluator does within itself, which takes far more stack than a call does."""
+
+    __slots__ = ("_depth",)
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    @contextmanager
+    def within(self, what: str) -> Iterator[None]:
+        """Do something that may contain itself (E-LIMIT-002)."""
+        if self._depth >= DEEPEST_EVALUATION:
+            raise error("E-LIMIT-002", f"{what} is nested more than {DEEPEST_EVALUATION:,} deep")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+
+def several(tick: Callable[[], Any], count: int) -> Callable[[], Any]:
+    """`tick` as often as `count` says in one call, which costs little more than one."""
+    budget = getattr(tick, "__self__")  # noqa: B009  the iterator whose bound __next__ it is
+    return zip(*[budget] * count, strict=False).__next__
 
 
 def out_of_steps() -> SxError:

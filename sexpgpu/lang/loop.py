@@ -178,6 +178,8 @@ def _unknown(loop: Loop) -> SxError:
     found, word = clauses.forms[clauses.position], clauses.word()
     near = nearest(word, _WORDS) if word else None
     hint = f"did you mean `{near}`?" if near else "write `do` before a form that is only run"
+    if word == "and":
+        hint = "`and` joins the clauses behind a `when`, `if` or `unless`; others follow each other without it"
     culprit = Culprit(word=word, function="loop", argument=clauses.position + 1, instead=near)
     return error("E-MACRO-010", f"loop: a clause cannot begin with {brief(found)}", help=hint, culprit=culprit)
 

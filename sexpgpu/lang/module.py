@@ -94,6 +94,7 @@ class Module:
         self.classes: Diagnostic | None = None  # the refusal of a definition of a class or method
         self.missing: Diagnostic | None = None  # a require that failed: names that nothing defines may be the module's
         self.torn: Diagnostic | None = None  # a read error that hid the rest of the file
+        self.choices: dict[str, tuple[str, ...]] = {}  # the keywords that an option takes, by its name
         self.internal = False  # its frames are no user's business: the prelude
 
     @property
@@ -207,7 +208,7 @@ class Module:
         own: dict[Symbol, None] = {}
         for table in self.tables:
             own.update((s, None) for s, entry in table.items() if id(entry) not in self.borrowed and s.interned)
-        own |= {s: None for s in self.setf_expanders if s not in self.imported}
+        own |= {s: None for s in (*self.setf_expanders, *self.symbol_macros) if s not in self.imported}
         own |= {s: None for cell in self.functions.values() if (s := self._written_by(cell)) is not None}
         return [s for s in own if not self._only_called(s)]
 

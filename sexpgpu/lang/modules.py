@@ -302,5 +302,7 @@ class Modules:
             module.functions[setf_name(as_)] = writer
             module.imported[setf_name(as_)] = (loaded.name, place.span)
             module.borrowed.add(id(writer))
+        if name in loaded.symbol_macros:
+            module.symbol_macros[as_] = loaded.symbol_macros[name]
         if name in loaded.setf_expanders:
             module.setf_expanders[as_] = loaded.setf_expanders[name]

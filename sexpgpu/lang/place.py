@@ -60,12 +60,13 @@ class Place:
 class Trail:
     """One expansion: the macro, the call it expanded, and the expansion around it."""
 
-    __slots__ = ("call", "macro", "outer")
+    __slots__ = ("call", "depth", "macro", "outer")
 
     def __init__(self, macro: str, call: Span, outer: Trail | None) -> None:
         self.macro = macro
         self.call = call
         self.outer = outer
+        self.depth: int = 1 if outer is None else outer.depth + 1
 
     def notes(self) -> tuple[Note, ...]:
         """The expansions as notes, innermost first."""

@@ -19,8 +19,8 @@ from sexpgpu.lang.forms import NIL, Array, Cons, HashTable, Symbol
 from sexpgpu.lang.structures import Structure
 from sexpgpu.lang.style import PLAIN, Style, current_style
 
-LONGEST: Final = 2_000_000
-DEEPEST: Final = 20_000
+LONGEST: Final = 1_000_000
+DEEPEST: Final = 10_000
 BRIEF: Final = 60
 
 _PREFIXES: Final = {"quote": "'", "function": "#'", "quasiquote": "`"}

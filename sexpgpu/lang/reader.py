@@ -14,7 +14,7 @@ from sexpgpu.diag import Diagnostic, Edit, Note
 from sexpgpu.lang.balance import surplus, unclosed
 from sexpgpu.lang.forms import NIL, Source, SourceCons, Symbol, symbol
 from sexpgpu.lang.readform import OpenForm, ReadForm
-from sexpgpu.lang.readtime import READ_EVAL, has_feature, required_as
+from sexpgpu.lang.readtime import READ_EVAL, has_feature, literal, required_as
 from sexpgpu.lang.tokens import (
     COMMENT_EDGE,
     LEXEME,
@@ -34,8 +34,7 @@ UNQUOTE = symbol("unquote")
 SPLICE = symbol("unquote-splicing")
 _PREFIXES = {"'": QUOTE, "#'": FUNCTION, "`": QUASIQUOTE, ",": UNQUOTE, ",@": SPLICE, ",.": SPLICE}
 _RADIX = {"b": 2, "o": 8, "x": 16}
-_UNSUPPORTED = {"c": "complex numbers", "*": "bit vectors", "a": "array literals", "s": "structure literals",
-                "p": "pathnames"}  # fmt: skip
+_UNSUPPORTED = {"c": "complex numbers", "*": "bit vectors", "p": "pathnames"}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 Report = Callable[[Diagnostic], None]
@@ -209,6 +208,8 @@ class Reader:
             self._add(Symbol(token[0].lower()), start, token[1])
         elif letter in "+-." and not number:
             self._push("#" + letter, start)
+        elif (letter == "a" and number) or (letter == "s" and not number):
+            self._push(f"#{letter}{number}", start)
         elif letter == "=" and number:
             self._push("#=" + number, start)
         elif letter == "#" and number:
@@ -318,7 +319,8 @@ class Reader:
             elif top.kind.startswith("#="):
                 self._labels[int(top.kind[2:])] = datum
             else:
-                head = READ_EVAL if top.kind == "#." else _PREFIXES[top.kind]
+                datum = literal(top.kind, datum)
+                head = _PREFIXES.get(top.kind, READ_EVAL)
                 self._read_eval = self._read_eval or head is READ_EVAL
                 inner = SourceCons(datum, NIL, self._source, start, end, start, end)
                 mark = top.start + max(1, len(top.kind))

@@ -1,4 +1,4 @@
-"""What the reader decides by evaluating: feature expressions (`#+`) and `#.form`."""
+"""What the reader decides by evaluating: feature expressions (`#+`), `#.form`, and literals that are made by a form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, symbol
+from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, lisp_list, symbol
 
 READ_EVAL: Final = symbol("read-eval")
 """The head of the form that stands for `#.form` until its file is evaluated up to it."""
@@ -22,6 +22,14 @@ def has_feature(test: Any) -> bool:
         parts = [has_feature(part) for part in test.cdr] if isinstance(test.cdr, Cons) else []
         return {"and": all(parts), "or": any(parts), "not": not any(parts)}.get(test.car.name, False)
     return False
+
+
+def literal(prefix: str, datum: Any) -> Any:
+    """The form that makes what `#nA` or `#S` before a datum stands for; behind any other prefix the datum itself."""
+    quoted = lisp_list((symbol("quote"), datum))
+    if prefix.startswith("#a"):
+        return lisp_list((symbol("%read-array"), int(prefix[2:]), quoted))
+    return lisp_list((symbol("%read-structure"), quoted)) if prefix == "#s" else datum
 
 
 def substitute_read_eval(datum: Any, evaluate: Callable[[Any], Any]) -> Any:

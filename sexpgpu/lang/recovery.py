@@ -88,8 +88,23 @@ def poison_of(fault: SxError, place: Span | None = None) -> Poison:
 
 
 def told_once(diagnostic: Diagnostic) -> Diagnostic:
-    """Report a fault unless the same was reported of its place before: every instance of a model repeats it."""
+    """Report a fault unless the same was reported of its place before: every instance of a model repeats it.
+
+    Nor is one told of a form a part of which has failed, which is what is returned: a loop that failed leaves
+    behind what it had collected, and the form around it may refuse that.
+    """
     reported = active().diagnostics
+    part = next((d for d in reported if d.severity == "error" and _is_part(d.span, diagnostic.span)), None)
+    if part is not None:
+        return part
     if not any((d.code, d.span) == (diagnostic.code, diagnostic.span) for d in reported):
         reported.report(diagnostic)
     return diagnostic
+
+
+def _is_part(inner: Span | None, outer: Span | None) -> bool:
+    """Whether a place lies inside that of a form other than a whole definition, which begins its line."""
+    if inner is None or outer is None or inner == outer or inner.file != outer.file or outer.col == 1:
+        return False
+    begins = (outer.line, outer.col) <= (inner.line, inner.col)
+    return begins and (inner.end_line, inner.end_col) <= (outer.end_line, outer.end_col)

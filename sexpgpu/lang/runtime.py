@@ -10,7 +10,7 @@ from typing import Any, Final
 from sexpgpu.diag import Diagnostic, SxError, error
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import keyword_arguments, python_name, show
-from sexpgpu.lang.conditions import CallFault, Condition, Poisoned
+from sexpgpu.lang.conditions import HANDLING_WORK, CallFault, Condition, Poisoned, handling_work
 from sexpgpu.lang.core.handlers import is_condition
 from sexpgpu.lang.core.signalling import (
     assertion_failed,
@@ -29,6 +29,8 @@ from sexpgpu.lang.library.equality import eql
 from sexpgpu.lang.recovery import recoverable, spoilt
 
 UNSET: Final = Symbol("unset")
+MOST_GUARDS: Final = 2_000
+"""Forms that watch how their body is left (handlers, catch, unwind-protect) may be nested this deep."""
 
 
 class Token:
@@ -77,11 +79,24 @@ def retire(token: Token) -> None:
 
 
 def enter_catch(tag: Any) -> list[Any]:
-    """Note a `catch`; its entry, known by identity, holds the tag and how many were in force before it."""
+    """Note a `catch`; its entry, known by identity, holds the tag and how many were in force before it.
+
+    `unwind-protect` does so too, under a tag that nothing throws to.
+    """
     catchers = active().catchers
+    if len(catchers) >= MOST_GUARDS:
+        raise guarded_too_deep()
     entry = [tag, len(catchers)]
     catchers.append(entry)
     return entry
+
+
+def guarded_too_deep() -> SxError:
+    """E-LIMIT-002 of guards within guards."""
+    active().spend(10 * HANDLING_WORK)  # it passes all of them
+    what = "handlers, catch and unwind-protect forms"
+    help = "the case that should end the recursion is not reached"
+    return error("E-LIMIT-002", f"{what} are nested more than {MOST_GUARDS:,} deep", help=help)
 
 
 def leave_catch(entry: list[Any]) -> None:
@@ -226,6 +241,8 @@ def progv(names: Any, values: Any) -> Iterator[None]:
 def enter_handlers(specifiers: list[Any]) -> int:
     """Note a handler-case; gives how many handlers were in force before it."""
     handlers = active().handlers
+    if len(handlers) >= MOST_GUARDS:
+        raise guarded_too_deep()
     handlers.append(("case", specifiers))
     return len(handlers) - 1
 
@@ -238,6 +255,7 @@ def leave_handlers(before: int) -> None:
 def handler_for(fault: Exception, specifiers: list[Any]) -> tuple[Condition, int]:
     """The condition that `fault` is and the first clause that takes it; raises it again when none does."""
     condition = condition_from(fault)
+    active().spend(handling_work(condition))
     for index, specifier in enumerate(specifiers):
         if is_condition(condition, specifier):
             locate_condition(condition, fault)
@@ -251,6 +269,8 @@ def handler_bind(specifiers: list[Any], *functions: Any) -> Iterator[None]:
     entry = list(zip(specifiers, functions, strict=True))
     handlers = active().handlers
     depth = len(handlers)
+    if depth >= MOST_GUARDS:
+        raise guarded_too_deep()
     handlers.append(("bind", entry))
     try:
         yield

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from sexpgpu.diag import Diagnostic, Note, Span, SxError, error, nearest, warning
 from sexpgpu.experiment import KnobSource, KnobValue
+from sexpgpu.lang.analyze.core import Analyzer
 from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.edits import replaced
 from sexpgpu.lang.forms import Cons, Source, Symbol, keyword, symbol
-from sexpgpu.lang.library.typespec import is_type
+from sexpgpu.lang.knobvalues import KNOBS, KnobDeclaration, as_kind, check_value, declaration, options_of
 from sexpgpu.lang.module import GlobalVariable, Module
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.printer import print_form
@@ -24,11 +25,9 @@ from sexpgpu.lang.reader import read_text
 if TYPE_CHECKING:
     from sexpgpu.lang.session import Session
 
-KNOBS: Final = '(defknobs (name default [:type T] [:choices (value...)] [:doc "..."])...)'
 VARIANT: Final = "(defvariant name (knob value)...)"
 SWEEP: Final = "(defsweep name (knob value...)... | (:zip (knob value...)...)...)"
 MOST_POINTS: Final = 100_000
-_OPTIONS: Final = ("type", "choices", "doc")
 
 
 @frozen
@@ -51,17 +50,6 @@ class _Given:
     literal: bool = False
 
 
-@frozen
-class KnobDeclaration:
-    """A knob as its `defknobs` entry declares it; values and the type are as the printer writes them."""
-
-    name: str
-    default: str
-    type: str | None
-    choices: tuple[str, ...]
-    doc: str | None
-
-
 @define
 class Selected:
     """The selection applied to a file; `knobs` and `declarations` fill as their `defknobs` are evaluated."""
@@ -72,15 +60,24 @@ class Selected:
     declarations: list[KnobDeclaration] = field(factory=list)
     given: dict[str, _Given] = field(factory=dict)
     variables: list[tuple[GlobalVariable, Place]] = field(factory=list)
+    kinds: dict[str, tuple[Any, dict[str, Any]]] = field(factory=dict)  # default and options, by knob
+    variants: dict[tuple[Module, str, str], Span] = field(factory=dict)  # by module, form and name
+    waiting: list[tuple[str, Any, Place, Module]] = field(factory=list)  # values of knobs declared further down
 
 
 @frozen
 class Declared:
-    """The knobs, variants and sweeps that a file's forms declare."""
+    """The knobs, variants and sweeps that a file's forms declare.
+
+    `torn` has the heads of those that could not be taken up: more is declared than is known here. With `lenient`,
+    what variants and sweeps say of other knobs is passed over.
+    """
 
     knobs: dict[str, Span] = field(factory=dict)
     variants: dict[str, tuple[Items, Span]] = field(factory=dict)
     sweeps: dict[str, tuple[Items, Span]] = field(factory=dict)
+    torn: set[str] = field(factory=set)
+    lenient: bool = False
 
     def note(self, form: Any, place: Place) -> None:
         """Take up a form if it is a declaration; malformed ones are reported when they are evaluated."""
@@ -98,9 +95,13 @@ class Declared:
             table = self.variants if word == "defvariant" else self.sweeps
             table.setdefault(items[0][0].name, (items[1:], place.span))
 
+    def hides(self, head: str, name: str, found: Collection[str]) -> bool:
+        """Whether a name that is not `found`, nor nearly so, may be declared all the same, by a form that failed."""
+        return name not in found and (self.lenient or (head in self.torn and nearest(name, found) is None))
+
     def lacks(self, selection: Selection) -> bool:
         """Whether the selection names something that is not declared here."""
-        named = {text.partition("=")[0] for text in selection.sets}
+        named = {_folded(text.partition("=")[0], self.knobs) for text in selection.sets}
         return (
             not named <= self.knobs.keys()
             or (selection.variant is not None and selection.variant not in self.variants)
@@ -114,13 +115,14 @@ def select(selection: Selection, declared: Declared, report: Callable[[Diagnosti
     Of several wrong `--set`, all but the last are reported and the last is raised.
     """
     chosen = Selected(selection.variant)
-    if selection.variant is not None:
+    everything = evolve(declared, lenient=True)  # a knob that a variant misspells is told where that is evaluated
+    if selection.variant is not None and not declared.hides("defvariant", selection.variant, declared.variants):
         items, _ = _declared(declared.variants, selection.variant, "variant")
-        for knob, (form, place) in _pairs(items, declared):
+        for knob, (form, place) in _pairs(items, everything):
             chosen.given[knob] = _Given(form, place, "variant")
-    if selection.sweep is not None:
+    if selection.sweep is not None and not declared.hides("defsweep", selection.sweep, declared.sweeps):
         items, span = _declared(declared.sweeps, selection.sweep, "sweep")
-        points = list(sweep_points(items, declared))
+        points = list(sweep_points(items, everything))
         index = selection.point or 0
         if not 0 <= index < len(points):
             raise error("E-KNOB-004", f"the sweep `{selection.sweep}` has no point {index}", span,
@@ -130,7 +132,10 @@ def select(selection: Selection, declared: Declared, report: Callable[[Diagnosti
             chosen.given[knob] = _Given(form, place, "point")
     wrong: list[SxError] = []
     for text in selection.sets:
-        knob, _, value = text.partition("=")
+        name, _, value = text.partition("=")
+        knob = _folded(name, declared.knobs)
+        if declared.hides("defknobs", knob, declared.knobs):
+            continue
         try:
             if knob not in declared.knobs:
                 raise _unknown_knob(knob, declared, None)
@@ -142,6 +147,11 @@ def select(selection: Selection, declared: Declared, report: Callable[[Diagnosti
     if wrong:
         raise wrong[-1]
     return chosen
+
+
+def _folded(name: str, table: Mapping[str, Any]) -> str:
+    """A name of the command line, in lower case as the reader makes it, unless one is declared as it stands."""
+    return name if name in table else name.lower()
 
 
 def _declared(table: dict[str, tuple[Items, Span]], name: str, what: str) -> tuple[Items, Span]:
@@ -169,13 +179,23 @@ def variant_changes(items: Items, declared: Declared) -> dict[str, Any]:
 
 
 def _pairs(items: Items, declared: Declared) -> Iterator[tuple[str, tuple[Any, Place]]]:
+    met: set[str] = set()
     for entry, where in items:
         parts = items_of(entry, where, VARIANT) if isinstance(entry, Cons) else []
         if len(parts) != 2 or not isinstance(parts[0][0], Symbol):
             raise fault(where, "E-KNOB-005", f"expected (knob value), found {show(entry)}")
+        if declared.hides("defknobs", parts[0][0].name, declared.knobs):
+            continue
         if parts[0][0].name not in declared.knobs:
             raise _unknown_knob(parts[0][0].name, declared, parts[0][1])
+        if parts[0][0].name in met:
+            raise _twice(parts[0][0].name, parts[0][1])
+        met.add(parts[0][0].name)
         yield parts[0][0].name, parts[1]
+
+
+def _twice(knob: str, place: Place) -> SxError:
+    return fault(place, "E-KNOB-007", f"the knob `{knob}` is given twice here")
 
 
 Point = dict[str, tuple[Any, Place]]
@@ -184,30 +204,38 @@ Point = dict[str, tuple[Any, Place]]
 def sweep_points(items: Items, declared: Declared) -> Iterator[Point]:
     """The points of a sweep: the grid of its entries, the last varying fastest; `:zip` lists go together."""
     axes: list[list[Point]] = []
+    met: set[str] = set()
     for entry, where in items:
         parts = items_of(entry, where, SWEEP) if isinstance(entry, Cons) else []
         if not parts or not isinstance(parts[0][0], Symbol):
             raise fault(where, "E-KNOB-005", f"expected (knob value...), found {show(entry)}")
         if parts[0][0] is keyword("zip"):
-            columns = [_column(part, at, declared) for part, at in parts[1:]]
+            columns = [_column(part, at, declared, met) for part, at in parts[1:]]
+            if not columns:
+                raise fault(where, "E-KNOB-005", "a :zip takes lists (knob value...)")
             if len({len(column) for column in columns}) > 1:
                 raise fault(where, "E-KNOB-004", "the lists of a :zip have different lengths")
             axes.append([dict(pair for point in row for pair in point.items()) for row in zip(*columns, strict=True)])
         else:
-            axes.append(_column(entry, where, declared))
+            axes.append(_column(entry, where, declared, met))
     if math.prod(map(len, axes)) > MOST_POINTS:
         raise fault(items[0][1], "E-LIMIT-003", f"the sweep has more than {MOST_POINTS:,} points")
     for combination in itertools.product(*axes):
         yield {knob: value for point in combination for knob, value in point.items()}
 
 
-def _column(entry: Any, where: Place, declared: Declared) -> list[Point]:
+def _column(entry: Any, where: Place, declared: Declared, met: set[str]) -> list[Point]:
     parts = items_of(entry, where, SWEEP) if isinstance(entry, Cons) else []
     if len(parts) < 2 or not isinstance(parts[0][0], Symbol):
         raise fault(where, "E-KNOB-005", f"expected (knob value...), found {show(entry)}")
     name = parts[0][0].name
+    if declared.hides("defknobs", name, declared.knobs):
+        return [{} for _ in parts[1:]]
     if name not in declared.knobs:
         raise _unknown_knob(name, declared, parts[0][1])
+    if name in met:
+        raise _twice(name, parts[0][1])
+    met.add(name)
     return [{name: value} for value in parts[1:]]
 
 
@@ -231,8 +259,9 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
         if len(parts) < 2 or len(parts) % 2 or not isinstance(parts[0][0], Symbol):
             raise fault(where, "E-KNOB-005", f"a knob is (name default ...), found {show(entry)}")
         name = parts[0][0]
+        Analyzer(session, module).forbid_constant(name, parts[0][1], "a knob")
         _declare_once(session, name, parts[0][1])
-        options = _options(parts[2:])
+        options = options_of(parts[2:])
         default = session.evaluate_form(parts[1][0], module, parts[1][1])
         given = session.selected.given.get(name.name)
         value: Any = default
@@ -241,14 +270,14 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
         if given is not None:
             value_place, source = given.place, given.source
             value = (
-                _as_kind(given.form, default)
+                as_kind(given.form, default)
                 if given.literal
                 else session.evaluate_form(given.form, module, given.place)
             )
             if type(default) is float and type(value) is int:
                 value = float(value)
         try:
-            _check(name, value, default, options, value_place)
+            check_value(name, value, default, options, value_place)
         except SxError as wrong:
             if source != "set":
                 raise
@@ -256,9 +285,33 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
             value, source = default, "default"
         session.define_variable(module, name, "lexical", value, parts[0][1])
         session.selected.knobs.append(KnobValue(name.name, print_form(value), source))
-        session.selected.declarations.append(_declaration(name.name, default, options))
+        session.selected.declarations.append(declaration(name.name, default, options))
         session.selected.variables.append((module.variables[name], parts[0][1]))
+        session.selected.kinds[name.name] = (default, options)
+    waiting, session.selected.waiting = session.selected.waiting, []
+    _check_values(session, waiting)
     return symbol("defknobs")
+
+
+def _check_values(session: Session, values: list[tuple[str, Any, Place, Module]]) -> None:
+    """What is wrong with the values that a variant or sweep gives; those of knobs not yet declared wait for them."""
+    wrong: list[SxError] = []
+    for name, form, place, module in values:
+        kind = session.selected.kinds.get(name)
+        given = session.selected.given.get(name)
+        if kind is None:
+            session.selected.waiting.append((name, form, place, module))
+        elif given is None or given.place != place:  # the selected value has been looked at
+            try:
+                check_value(symbol(name), session.evaluate_form(form, module, place), *kind, place)
+            except Exception as raw:
+                found = session.explained(raw)
+                if found.diagnostic.span is None:
+                    found.diagnostic = evolve(found.diagnostic, span=place.span)
+                wrong.append(found)
+    if wrong:
+        wrong[0].others = tuple(found.diagnostic for found in wrong[1:])
+        raise wrong[0]
 
 
 def _declare_once(session: Session, name: Symbol, place: Place) -> None:
@@ -267,61 +320,6 @@ def _declare_once(session: Session, name: Symbol, place: Place) -> None:
     if first is not None:
         notes = (Note("the first declaration is here", first.span),)
         raise fault(place, "E-KNOB-007", f"the knob `{name.name}` is declared twice", notes=notes)
-
-
-def _options(items: Items) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for (key, where), (value, _) in zip(items[::2], items[1::2], strict=True):
-        if not isinstance(key, Symbol) or key.name not in _OPTIONS:
-            near = nearest(key.name, _OPTIONS) if isinstance(key, Symbol) else None
-            fix = replaced(where, show(key), f":{near}") if near else ()
-            raise malformed(
-                where, KNOBS, f"a knob has no option {show(key)}", f"did you mean :{near}?" if near else None, fix
-            )
-        options[key.name] = value
-    return options
-
-
-def _as_kind(value: Any, default: Any) -> Any:
-    """A bare word given by `--set` is what the default is: a string, a keyword or a symbol."""
-    if isinstance(value, Symbol) and not value.keyword:
-        if isinstance(default, str):
-            return value.name
-        if isinstance(default, Symbol) and default.keyword:
-            return keyword(value.name)
-    return value
-
-
-def _type_of(default: Any, options: dict[str, Any]) -> Any:
-    """A knob's type: the declared one, or that of a number or string by default; None for any value."""
-    kinds = {int: symbol("integer"), float: symbol("real"), str: symbol("string")}
-    return options["type"] if options.get("type") is not None else kinds.get(type(default))
-
-
-def _declaration(name: str, default: Any, options: dict[str, Any]) -> KnobDeclaration:
-    kind, choices, doc = _type_of(default, options), options.get("choices"), options.get("doc")
-    return KnobDeclaration(
-        name,
-        print_form(default),
-        print_form(kind) if kind is not None else None,
-        tuple(map(print_form, choices)) if isinstance(choices, Cons) else (),
-        doc if isinstance(doc, str) else None,
-    )
-
-
-def _check(name: Symbol, value: Any, default: Any, options: dict[str, Any], place: Place) -> None:
-    kind = _type_of(default, options)
-    if kind is not None and not is_type(value, kind):
-        raise _bad_value(name, value, f"of type {print_form(kind)}", place)
-    choices = options.get("choices")
-    if isinstance(choices, Cons) and not any(print_form(value) == print_form(choice) for choice in choices):
-        raise _bad_value(name, value, f"one of {print_form(choices)[1:-1]}", place)
-
-
-def _bad_value(name: Symbol, value: Any, wanted: str, place: Place) -> SxError:
-    if place.source.file.startswith("--set "):
-        return error("E-KNOB-003", f"{place.source.file}={place.source.text}: not {wanted}", expected=wanted)
-    return fault(place, "E-KNOB-003", f"the knob `{name.name}` cannot be {show(value)}: it is {wanted}")
 
 
 def define_variant(session: Session, module: Module, form: Cons, place: Place) -> Any:
@@ -334,11 +332,27 @@ def define_variant(session: Session, module: Module, form: Cons, place: Place) -
     declared = Declared({knob.name: place.span for knob in session.selected.knobs})
     session.declared.note(form, place)
     declared.knobs.update(session.declared.knobs)
+    declared.torn.update(session.declared.torn, ("defknobs",) if session.failed("defknobs") else ())
+    key = (module, word, items[0][0].name)
+    if key in session.selected.variants:
+        notes = (Note("the first declaration is here", session.selected.variants[key]),)
+        raise fault(items[0][1], "E-KNOB-007", f"the {word[3:]} `{key[2]}` is declared twice", notes=notes)
+    session.selected.variants[key] = place.span
     if word == "defvariant":
-        list(_pairs(items[1:], declared))
+        values = list(_pairs(items[1:], declared))
     else:
-        list(sweep_points(items[1:], declared))
+        if len(items) == 1:
+            raise fault(place, "E-KNOB-005", "a sweep takes at least one (knob value...)")
+        values = _swept(items[1:], declared)
+    _check_values(session, [(knob, form, where, module) for knob, (form, where) in values])
     return items[0][0]
+
+
+def _swept(items: Items, declared: Declared) -> list[tuple[str, tuple[Any, Place]]]:
+    """Each value of each knob of a sweep, once."""
+    found = {(knob, where.start): (knob, (form, where)) for point in sweep_points(items, declared)
+             for knob, (form, where) in point.items()}  # fmt: skip
+    return list(found.values())
 
 
 def report_unread(session: Session) -> None:

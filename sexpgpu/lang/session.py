@@ -24,7 +24,7 @@ from sexpgpu.lang.faults import converted, current_span, located, of_expansion
 from sexpgpu.lang.forms import Source, Symbol, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.ir import FunctionIR
-from sexpgpu.lang.limits import Limits, Steps, run_deep
+from sexpgpu.lang.limits import Limits, Nesting, Steps, run_deep
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, VariableKind
 from sexpgpu.lang.modules import Modules
 from sexpgpu.lang.observe import Observer
@@ -63,6 +63,7 @@ class Session:
         self.observer: Observer | None = None
         self.mender: Callable[[Session, SxError], SxError] | None = None  # looks for a fix of a located error
         self.recovery = Recovery()
+        self.nesting = Nesting()
         self._number = 0
         self._steps = Steps(self.limits.steps)
         furnish(self.base, self.tick)
@@ -79,7 +80,6 @@ class Session:
 
     @property
     def steps_left(self) -> int:
-        """How many function calls and loop turns may still be made."""
         return self._steps.left
 
     @property
@@ -88,7 +88,6 @@ class Session:
         return not self.steps_left and bool(self.diagnostics.errors)
 
     def spend(self, steps: int) -> None:
-        """Count the work of a builtin as so many steps of the budget."""
         self._steps.spend(steps)
 
     def new_module(self, name: str, file: str) -> Module:
@@ -144,7 +143,8 @@ class Session:
     def evaluate_form(self, form: Any, module: Module | None = None, place: Place | None = None) -> Any:
         """The value of a form in the null lexical environment, all of its values (`eval`)."""
         where = place or Place(Source(EVALUATED, show(form)), 0, len(show(form)))
-        return toplevel.evaluate_form(self, module or self.module, form, where.of_form(form))
+        with self.nesting.within("evaluation"):
+            return toplevel.evaluate_form(self, module or self.module, form, where.of_form(form))
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a Lisp function from outside; its error comes out located."""

@@ -53,6 +53,10 @@ CHARACTER_NAMES: Final[dict[str, int]] = {
 }
 
 
+LONGEST_NUMBER: Final = 80_000
+"""Characters that a number may be spelt with: some more than the longest integer has."""
+
+
 class BadToken(Exception):
     """A token that reads as nothing: the code, message and help of its diagnostic, and what to write instead."""
 
@@ -65,7 +69,9 @@ class BadToken(Exception):
 
 
 def parse_number(text: str, radix: int = 10) -> Any:
-    """The number that `text` (lower case) spells, or None. Raises BadToken for 1/0 and floats out of range."""
+    """The number that `text` (lower case) spells, or None. Raises BadToken for 1/0 and what is out of range."""
+    if len(text) > LONGEST_NUMBER:
+        raise BadToken("E-READ-004", f"a token of {len(text):,} characters is too long for a number")
     if radix != 10:
         sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
         top, slash, bottom = digits.partition("/")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,11 +12,14 @@ from sexpgpu.lang.analyze.arguments import mismatch
 from sexpgpu.lang.analyze.core import DEEPEST_EXPANSION, Analyzer, endless_expansion
 from sexpgpu.lang.analyze.definition import defined_function, defined_macro
 from sexpgpu.lang.analyze.grammar import SPECIALS, items_of
+from sexpgpu.lang.analyze.mentions import note_mentions
+from sexpgpu.lang.analyze.misspelt import meant_form
 from sexpgpu.lang.analyze.suggest import unknown_function
 from sexpgpu.lang.builtin import Parameters, show
 from sexpgpu.lang.compiler import bare_scope, compile_function
 from sexpgpu.lang.conditions import Poisoned
-from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, all_values, keyword, setf_name, symbol
+from sexpgpu.lang.failed import KNOBS, PROGN, REQUIRE, defined_name, poison
+from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, all_values, symbol
 from sexpgpu.lang.functions import FunctionInfo, info_of_function
 from sexpgpu.lang.ir import FunctionIR, Node
 from sexpgpu.lang.module import FunctionCell, Module, Upcoming
@@ -28,23 +30,19 @@ from sexpgpu.lang.readform import ReadForm
 from sexpgpu.lang.readtime import substitute_read_eval
 from sexpgpu.lang.runtime import Exit, Thrown
 from sexpgpu.lang.selection import Declared, Selection, define_knobs, define_variant, report_unread, select
+from sexpgpu.lang.unopened import Reading, reopened
 
 if TYPE_CHECKING:
     from sexpgpu.lang.session import Session
 
-PROGN: Final = symbol("progn")
 DEFUN: Final = symbol("defun")
-DEFSTRUCT: Final = symbol("defstruct")
 DEFMACRO: Final = symbol("defmacro")
-REQUIRE: Final = symbol("require")
 PROVIDE: Final = symbol("provide")
 EVAL_WHEN: Final = symbol("eval-when")
-KNOBS: Final = symbol("defknobs")
 VARIANTS: Final = (symbol("defvariant"), symbol("defsweep"))
 DEFINING: Final = frozenset(
     symbol(name) for name in ("def", "defvar", "defparameter", "defconstant", "define-symbol-macro", "deftype")
 )
-ACCESSORS: Final = (keyword("accessor"), keyword("reader"), keyword("writer"))
 _TOP: Final = Parameters("()")
 
 
@@ -85,7 +83,7 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
 
     Raises when the selection names what the file does not declare: nothing is evaluated then.
     """
-    forms = read_text(source, session.diagnostics.report, module.aliases)
+    forms = _read(session, module, source)
     _prescan(session, module, forms)
     if selection is not None:
         session.selected = select(selection, _declarations(session, forms, selection), session.diagnostics.report)
@@ -98,7 +96,7 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
         place = Place(source, form.start, form.end)
         name = defined_name(form.datum)
         if form.fault is not None:
-            _poison(session, module, form.datum, form.fault)
+            poison(session, module, form.datum, form.fault)
             continue
         try:
             value = _evaluate_one(session, module, form, place)
@@ -112,7 +110,7 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
             session.catchers.clear()
             for diagnostic in (known.diagnostic, *known.others):
                 session.diagnostics.report(diagnostic)
-            _poison(session, module, form.datum, known.diagnostic)
+            poison(session, module, form.datum, known.diagnostic)
             continue
         made = _result(module, form.datum, name, value, place)
         results.append(evolve(made, output=session.output.since(printed)))
@@ -124,10 +122,19 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
     if not (module.internal or module.standard):  # a test analyses the standard modules whole
         _check_uncalled(session, module)
         session.modules.check_provided(module)
-    if selection is not None and module.torn is None:
+    if selection is not None and all(form.fault is None for form in forms):
         report_unread(session)
     module.upcoming.clear()
     return results
+
+
+def _read(session: Session, module: Module, source: Source) -> list[ReadForm]:
+    """The forms of a source, after reporting what is wrong with its text."""
+    told: list[Diagnostic] = []
+    reading = reopened(module, Reading(read_text(source, told.append, module.aliases), told))
+    for diagnostic in reading.told:
+        session.diagnostics.report(diagnostic)
+    return reading.forms
 
 
 def _result(module: Module, form: Any, name: Symbol | None, value: Any, place: Place) -> FormResult:
@@ -152,6 +159,10 @@ def _declarations(session: Session, forms: list[ReadForm], selection: Selection)
     for form in forms:
         if form.fault is None:
             declared.note(form.datum, Place(form.source, form.start, form.end))
+        elif isinstance(form.datum, Cons) and form.datum.car is KNOBS:
+            declared.torn.add(KNOBS.name)
+        if (meant := meant_form(session.module, form.datum)) is not None:
+            declared.torn.add(meant.name)
     if declared.lacks(selection):
         _declared_by_macros(session, forms, declared)
     return declared
@@ -204,7 +215,8 @@ def evaluate_form(session: Session, module: Module, form: Any, place: Place) -> 
         if head is PROGN:
             value: Any = NIL
             for part, where in items_of(form.cdr, place, "(progn form...)"):
-                value = evaluate_form(session, module, part, where)
+                with session.nesting.within("progn"):
+                    value = evaluate_form(session, module, part, where)
             return value
         if head is QUOTE and isinstance(form.cdr, Cons) and form.cdr.cdr is NIL:
             return form.cdr.car
@@ -222,6 +234,9 @@ def evaluate_form(session: Session, module: Module, form: Any, place: Place) -> 
             break
         macro = module.macro(head)
         if macro is None:
+            if meant_form(module, form) is not None:
+                note_mentions(session, module, form, None)
+                raise unknown_function(module, head, scope, place.of_element(form), form)
             break
         expansions += 1
         if expansions > DEEPEST_EXPANSION:
@@ -259,22 +274,6 @@ def _define(session: Session, module: Module, analyzer: Analyzer, form: Cons, pl
     return name
 
 
-def defined_name(form: Any) -> Symbol | None:
-    """The name that a form defines, by its look: `(def... name ...)` or `(def... (name ...) ...)`."""
-    if not isinstance(form, Cons) or not isinstance(form.car, Symbol) or not form.car.name.startswith("def"):
-        return None
-    if not isinstance(form.cdr, Cons):
-        return None
-    if form.car is KNOBS:
-        return None
-    name = form.cdr.car
-    if isinstance(name, Cons):
-        if name.car is symbol("setf") and isinstance(name.cdr, Cons) and isinstance(name.cdr.car, Symbol):
-            return setf_name(name.cdr.car)
-        name = name.car
-    return name if isinstance(name, Symbol) and not name.keyword else None
-
-
 def _prescan(session: Session, module: Module, forms: list[ReadForm]) -> None:
     """Note what the file will define, so that code above a definition can refer to it."""
     if module.internal:
@@ -289,60 +288,6 @@ def _prescan(session: Session, module: Module, forms: list[ReadForm]) -> None:
         module.heads.setdefault(name, head.name)
         if head is DEFUN and module.base is not None and module.base.function(name) is not None:
             session.declare_function(module, name, Place(form.source, form.start, form.end))
-
-
-def _poison(session: Session, module: Module, form: Any, diagnostic: Diagnostic) -> None:
-    """The names that a failed form would have defined: using them reports its failure, not a new one."""
-    if isinstance(form, Cons) and form.car is PROGN:
-        for part in form.cdr if isinstance(form.cdr, Cons) else ():
-            _poison(session, module, part, diagnostic)
-        return
-    if isinstance(form, Cons) and isinstance(form.car, Symbol):
-        session.failures.add(form.car.name)
-        if form.car is REQUIRE:
-            module.missing = diagnostic
-        if form.car is KNOBS and isinstance(form.cdr, Cons):
-            for entry in form.cdr:
-                name = entry.car if isinstance(entry, Cons) else None
-                if isinstance(name, Symbol) and name not in module.variables:
-                    module.poisoned[name] = diagnostic
-    name = defined_name(form)
-    if name is None:
-        return
-    module.upcoming.pop(name, None)
-    for made in (name, *_defined_with(form)):
-        own = module.functions.get(made)
-        defined = (own is not None and own.defined) or made in module.macros
-        if not defined and not (made in module.variables and module.variables[made].ref):
-            module.poisoned[made] = diagnostic
-
-
-def _defined_with(form: Any) -> Iterator[Symbol]:
-    """The functions that a defstruct, or the slots of a defclass or define-condition, would define."""
-    if isinstance(form, Cons) and form.car is DEFSTRUCT:
-        yield from _of_structure(form)
-        return
-    cell = form
-    while isinstance(cell, Cons):
-        following = cell.cdr
-        if cell.car in ACCESSORS and isinstance(following, Cons) and isinstance(following.car, Symbol):
-            yield following.car
-        yield from _defined_with(cell.car)
-        cell = following
-
-
-def _of_structure(form: Cons) -> Iterator[Symbol]:
-    """The functions that a defstruct would define, whatever its options say."""
-    name = defined_name(form)
-    assert name is not None
-    for made in ("make-{}", "copy-{}", "{}-p"):
-        yield symbol(made.format(name.name))
-    cell = form.cdr.cdr
-    while isinstance(cell, Cons):
-        slot = cell.car.car if isinstance(cell.car, Cons) else cell.car
-        if isinstance(slot, Symbol):
-            yield symbol(f"{name.name}-{slot.name}")
-        cell = cell.cdr
 
 
 def _check_uncalled(session: Session, module: Module) -> None:

@@ -22,6 +22,18 @@ ELSEWHERE = {
     "byte": "u8",
 }
 """Names that dtypes have in other languages and libraries."""
+PRECISIONS = ("f32", "bf16", "f64")
+ORDERS = ("sequential", "shuffle", "random", "streams")
+REDUCTIONS = ("mean", "sum", "max", "last")
+SAMPLES = ("text", "image", "array")
+CHOICES: dict[str, tuple[str, ...]] = {
+    "precision": PRECISIONS,
+    "order": ORDERS,
+    "reduce": REDUCTIONS,
+    "as": SAMPLES,
+    "dtype": (*DTYPES, "float"),
+}
+"""The options whose value is one of a set of keywords."""
 
 
 def integer(what: str, value: Any, role: str) -> int:

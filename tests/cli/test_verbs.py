@@ -97,6 +97,13 @@ def test_explain_tells_the_plan(tmp_path: Path) -> None:
     assert document["device"] is None
 
 
+def test_explain_counts_the_casts_of_the_policy(tmp_path: Path) -> None:
+    file = write(tmp_path, run="(defrun :steps 4 :seed 1 :precision :bf16)")
+    train = next(g for g in answer("explain", file)["graphs"] if g["name"] == "train")
+    assert train["casts"] > 0
+    assert f"{train['casts']} casts added by the bf16 policy" in sexpgpu("explain", file).stdout
+
+
 def test_ir_gives_the_document_or_the_module(tmp_path: Path) -> None:
     file = write(tmp_path)
     document = answer_of_ir(file)

@@ -44,3 +44,8 @@ def test_control_characters_are_visible() -> None:
 def test_lines_are_counted_by_line_feeds() -> None:
     told = render(Diagnostic("E-X-001", "wrong", Span("a.sx", 2, 1, 2, 2)), {"a.sx": "a\x0cb\r\nc\r\n"})
     assert told.split("\n")[1] == " 2 | c"
+
+
+def test_what_the_message_ends_with_is_not_repeated() -> None:
+    assert render(Diagnostic("E-X-001", "car needs a list, got nil", actual="nil"), {}).count("nil") == 1
+    assert "actual:" in render(Diagnostic("E-X-001", "car needs a list, got 3", actual="the integer 3"), {})

@@ -9,6 +9,7 @@ import pytest
 
 from sexpgpu.diag import Diagnostic, render
 from sexpgpu.lang.limits import run_deep
+from sexpgpu.lang.modules import LIBRARY
 from tests.mistakes import cases, mended
 from tests.trace.experiments import compiled
 
@@ -21,7 +22,7 @@ def checked(file: Path) -> tuple[list[Diagnostic], str]:
     def look() -> tuple[list[Diagnostic], str]:
         with compiled(file) as done:
             shown = "\n\n".join(render(diagnostic, done.session.sources) for diagnostic in done.diagnostics)
-            return list(done.diagnostics), shown.replace(f"{file.parent}/", "")
+            return list(done.diagnostics), shown.replace(f"{file.parent}/", "").replace(f"{LIBRARY}/", "sexpgpu/")
 
     return run_deep(look)
 

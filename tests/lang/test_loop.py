@@ -99,3 +99,8 @@ def test_faults_say_what_is_wrong(form: str, code: str, words: str) -> None:
 
 def test_a_misspelt_clause_is_corrected() -> None:
     assert fault("(loop for x in '(1) colect x)").help == "did you mean `collect`?"
+
+
+def test_and_outside_a_conditional() -> None:
+    found = fault("(loop for i to 3 collect i and collect (* i 10))")
+    assert (found.code, found.help and found.help[:30]) == ("E-MACRO-010", "`and` joins the clauses behind")

@@ -166,6 +166,12 @@ def test_types_come_under_an_alias(tmp_path: Path) -> None:
     assert (lines[-1], found) == ("nil", [])
 
 
+def test_symbol_macros_and_setf_methods_come_too(tmp_path: Path) -> None:
+    module = "(def box (list 1))\n(define-symbol-macro five 5)\n(defsetf top (x) (new) `(list ,x ,new))"
+    lines, found = evaluated(tmp_path, '(require "./a.sx" :as m)\n(list m:five (setf (m:top 1) 2))', a=module)
+    assert (lines[-1], found) == ("(5 (1 2))", [])
+
+
 def test_what_is_provided_must_be_defined(tmp_path: Path) -> None:
     module = "(provide st st-x grwo)\n(defstruct st (x 1))\n(defun grow () 1)"
     _, found = evaluated(tmp_path, '(require "./a.sx")', a=module)

@@ -15,7 +15,7 @@ from sexpgpu.lang.forms import NIL, Array, Cons, HashTable, Symbol, character, k
 from sexpgpu.lang.library.equality import equal, equalp
 from sexpgpu.lang.printer import brief, in_style, print_form, print_text
 from sexpgpu.lang.style import Style
-from tests.lang.evaluation import read_one
+from tests.lang.evaluation import fault, read_one, shown
 
 
 @pytest.mark.parametrize(
@@ -130,3 +130,24 @@ forms = st.recursive(
 def test_what_is_printed_reads_back(value: Any) -> None:
     again = read_one(print_form(value))
     assert equal(again, value) or (equalp(again, value) and print_form(again) == print_form(value))
+
+
+@pytest.mark.parametrize("form", [
+    "(make-array '(2 2) :initial-contents '((1 \"a\") (#\\b c)))", "(make-array '() :initial-element 5)",
+    "(make-array '(1 2 1) :initial-element 'x)", "(make-pt :x '(1 (2)) :y (vector (make-pt)))",
+    "(list (make-pt) (make-array '(1 1) :initial-element (make-pt)))",
+])  # fmt: skip
+def test_arrays_and_structures_read_back(form: str) -> None:
+    define = "(defstruct pt (x 0) (y (+ 1 1)))\n"
+    text = f"(let* ((was {form}) (now (read-from-string (prin1-to-string was)))) (equalp was now))"
+    assert shown(define + text) == "t"
+    printed = shown(define + form)
+    assert shown(f"{define}'{printed}") == printed
+
+
+@pytest.mark.parametrize(("literal", "code"), [
+    ("#S(nope :x 1)", "E-TYPE-004"), ("#S(pt :z 1)", "E-MACRO-001"), ("#S(pt :x)", "E-MACRO-001"),
+    ("#S 5", "E-TYPE-001"), ("#2A((1 2) (3))", "E-VALUE-003"), ("#2A 5", "E-TYPE-001"), ("#A(1)", "E-READ-006"),
+])  # fmt: skip
+def test_literals_that_spell_nothing(literal: str, code: str) -> None:
+    assert fault(f"(defstruct pt x)\n{literal}").code == code

@@ -10,6 +10,7 @@ from sexpgpu.diag import Diagnostic, Diagnostics, SxError
 from sexpgpu.lang.selection import Selection
 from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import standard_session
+from tests.lang.evaluation import fault, shown
 
 FILE = """
 (defknobs (lr 1e-3) (layers 4) (width (* 2 layers)) (act :relu :choices (:relu :gelu)) (name "x")
@@ -44,6 +45,7 @@ def evaluated(folder: Path, text: str, selection: Selection) -> tuple[Session, l
         (Selection(sweep="both", point=1), '(2.0 6 12 :relu "x" 3)'),
         (Selection("generated"), '(7.0 4 8 :relu "x" 3)'),
         (Selection(sets=("layers=1", "layers=2")), '(0.001 2 4 :relu "x" 3)'),
+        (Selection(sets=("LAYERS=1", "Lr=2")), '(2.0 1 2 :relu "x" 3)'),
     ],
 )
 def test_values(tmp_path: Path, selection: Selection, values: str) -> None:
@@ -157,3 +159,56 @@ def test_what_a_form_prints_is_its_output() -> None:
     session = standard_session(Diagnostics())
     results = session.evaluate_text('(format t "a~%")\n(list 1)\n(progn (princ 2) (princ 3))', "test.sx")
     assert [result.output for result in results] == ["a\n", "", "23"]
+
+
+KNOBS = "(defknobs (width 8) (act 'tanh :choices (tanh relu)) (lr 0.1))\n(list width act lr)\n"
+
+
+@pytest.mark.parametrize(("form", "code", "column"), [
+    ("(defvariant smoke (width 4.5))", "E-KNOB-003", 26),
+    ("(defvariant smoke (act 'gelu))", "E-KNOB-003", 24),
+    ("(defvariant smoke (width (car 3)))", "E-TYPE-001", 31),
+    ("(defvariant smoke (width 3) (width 4))", "E-KNOB-007", 30),
+    ("(progn (defvariant smoke (width 3)) (defvariant smoke (width 4)))", "E-KNOB-007", 49),
+    ("(defsweep scan (width 1 2.5))", "E-KNOB-003", 25),
+    ("(defsweep scan (:zip (act 'tanh 'gelu) (width 1 2)))", "E-KNOB-003", 33),
+    ("(defsweep scan (width 1) (width 2))", "E-KNOB-007", 27),
+    ("(defsweep scan)", "E-KNOB-005", 1),
+    ("(defsweep scan (:zip))", "E-KNOB-005", 16),
+    ("(defknobs (e 1 :choices 3))", "E-KNOB-005", 25),
+    ("(defknobs (e 1 :choices '(1 2)))", "E-KNOB-005", 25),
+    ("(defknobs (e 1 :type strng))", "E-TYPE-004", 22),
+    ("(defknobs (nil 5))", "E-NAME-004", 12),
+    ("(defknobs (t 5))", "E-NAME-004", 12),
+    ("(defknobs (pi 5))", "E-NAME-004", 12),
+    ("(defknobs (:k 5))", "E-NAME-004", 12),
+])  # fmt: skip
+def test_declarations_are_checked_selected_or_not(form: str, code: str, column: int) -> None:
+    found = fault(KNOBS + form)
+    assert found.span is not None
+    assert (found.code, found.span.line, found.span.col) == (code, 3, column)
+
+
+def test_a_variant_above_its_knob_is_checked_too(tmp_path: Path) -> None:
+    text = "(defvariant early (late 1.5))\n(defknobs (late 3))\nlate"
+    _, _, found = evaluated(tmp_path, text, Selection())
+    assert [(d.code, d.span and d.span.line) for d in found] == [("E-KNOB-003", 1)]
+
+
+def test_what_a_float_knob_takes() -> None:
+    assert shown(KNOBS + "(defvariant whole (lr 1))\nlr") == "0.1"
+
+
+@pytest.mark.parametrize("form", [
+    "(defun ff () (defvariant nn (width 1)))",
+    "(when nil (defknobs (inner 3)))",
+    '(when t (require "./missing.sx"))',
+    "(let () (provide width))",
+])  # fmt: skip
+def test_what_stands_only_at_the_top(form: str) -> None:
+    assert fault(KNOBS + form).code == "E-MOD-006"
+
+
+def test_a_progn_or_macro_may_declare() -> None:
+    text = "(defmacro knobs () '(progn (defknobs (made 3)) (defvariant more (made 4))))\n(progn (knobs))\nmade"
+    assert shown(text) == "3"

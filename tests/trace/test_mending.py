@@ -144,6 +144,27 @@ def test_an_objective_of_integers_is_not_averaged(tmp_path: Path) -> None:
     assert "gradient" in error.help
 
 
+def test_a_form_around_what_failed_is_not_at_fault_too(tmp_path: Path) -> None:
+    found = errors(write(tmp_path, objective=objective("(mean (stack (loop for r in logits collect (mean r))))")))
+    assert [error.code for error in found] == ["E-FLOW-001"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"), [('"0.1"', '"0.1"'), ('"fast"', '"fast"'), ("(lambda () 0.1)", "(lambda"), ("#'list*", "")]
+)
+def test_a_hyperparameter_is_refused_at_the_argument(rate: str, shown: str, tmp_path: Path) -> None:
+    file = write(tmp_path, optimizer=f"(def optimizer (sgd :lr {rate}))")
+    found = errors(file)
+    assert [error.code for error in found] == (["E-TYPE-001"] if shown else [])
+    for error in found:
+        assert error.span is not None
+        assert file.read_text().split("\n")[error.span.line - 1][error.span.col - 1 :].startswith(shown)
+        assert [note.text for note in error.notes if note.text.startswith("inside")] == [
+            "inside `sgd` of sexpgpu/optim"
+        ]
+        assert (error.fix == ()) == (shown != '"0.1"')
+
+
 def test_the_list_around_a_place() -> None:
     source = Source("a.sx", "(f 1)\n(g (list a '(1 2)) b)\n")
     inside = list_around(source, Span("a.sx", 2, 10, 2, 11))

@@ -196,7 +196,8 @@ TRACING: tuple[Entry, ...] = (
           "(def x (zeros '(3)))"),
     Entry("E-FLOW-004", "a report from inside scan or grad",
           "What runs inside `scan` and `grad` is a function of its arguments: it reports no metric, counts nothing and "
-          "sets no buffer. Return the value and do that outside.",
+          "sets no buffer. Return the value and do that outside. The forms of a `checkpoint` are part of the graph "
+          "around it and may do all three.",
           "(scan (lambda (s x) (metric 'x x) (values s x)) init xs)"),
     Entry("E-FLOW-005", "a buffer set outside training",
           "Evaluations leave buffers as they are: propose new values under (training-p).",

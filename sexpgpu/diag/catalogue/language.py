@@ -34,8 +34,9 @@ ENTRIES: tuple[Entry, ...] = (
           "`new` writes chosen values as the defaults of the knobs, where a `defknobs` of the file says them. This "
           "knob is declared by a macro: change what the macro is given.",
           "(defmacro sizes () '(defknobs (width 8)))\n(sizes)\nsexpgpu new b.sx --from a.sx --set width=16"),
-    Entry("E-KNOB-007", "knob declared twice",
-          "Two entries of `defknobs`, in one form or in two, have the same name. The note shows the first.",
+    Entry("E-KNOB-007", "declared twice",
+          "Two entries of `defknobs`, in one form or in two, have the same name, or two variants, or two sweeps; the "
+          "note shows the first. A variant or a sweep gives each knob once.",
           "(defknobs (lr 0.1) (lr 0.2))"),
     # Limits of evaluation at compile time.
     Entry("E-LIMIT-001", "too many steps",
@@ -82,6 +83,10 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-MOD-005", "provided name is not defined",
           "A name after `provide` must be that of a function, a macro, a variable or a type of the file.",
           "(provide foo)"),
+    Entry("E-MOD-006", "only at the top of a file",
+          "`require`, `provide`, `defknobs`, `defvariant` and `defsweep` stand at the top of a file, where a `progn` "
+          "or the expansion of a macro may hold them: they are not evaluated inside another form.",
+          "(when t (defknobs (width 8)))"),
     # Names.
     Entry("E-NAME-001", "variable is not bound",
           "No variable of this name is visible here. The help names the nearest one that is.",

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from sexpgpu.diag import Note, SxError
 from sexpgpu.lang.analyze.arguments import mismatch
-from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed
+from sexpgpu.lang.analyze.grammar import AT_TOP, SPECIALS, Items, fault, items_of, malformed, not_at_top
 from sexpgpu.lang.analyze.mentions import note_mentions
+from sexpgpu.lang.analyze.misspelt import defined_by, meant_form
 from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.analyze.reach import warn_unreached
-from sexpgpu.lang.analyze.suggest import names_form, unknown_function, unknown_variable, variable_as_function
+from sexpgpu.lang.analyze.suggest import unknown_function, unknown_variable, variable_as_function
 from sexpgpu.lang.builtin import Builtin, python_name, show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.edits import inserted
@@ -33,7 +34,7 @@ from sexpgpu.lang.ir import (
     SetLocal,
 )
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module
-from sexpgpu.lang.place import Place
+from sexpgpu.lang.place import EVALUATED, Place
 from sexpgpu.lang.recovery import Guard
 from sexpgpu.lang.scope import SPECIAL, Scope, SymbolMacro
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 LAMBDA = symbol("lambda")
 DECLARE = symbol("declare")
 DEEPEST_EXPANSION = 500
+EXPANSION_WORK = 300
+GENERATED_WORK = 100
+"""Steps that an expansion takes, and compiling each form that no file holds; files are as long as they are."""
 CERTAIN = (Const, LocalRef, Lambda)
 """Nodes that cannot fail."""
 
@@ -97,12 +101,16 @@ class Analyzer:
 
         What the form mentions counts as used, so that its fault is the only one told.
         """
+        if fault.diagnostic.code.startswith("E-LIMIT"):  # what cannot be gone on after
+            raise fault
         note_mentions(self.session, self.module, form, scope)
         if not isinstance(fault, Poisoned):
             self.faults.append(fault)
         return Operation(place, "refuse", [Const(place, fault.diagnostic)])
 
     def _analyzed(self, form: Any, scope: Scope, place: Place) -> Node:
+        if place.trail is not None or place.source.file == EVALUATED:
+            self.session.spend(GENERATED_WORK)
         expansions = 0
         while True:
             if isinstance(form, Symbol):
@@ -177,6 +185,10 @@ class Analyzer:
 
     def expand(self, macro: Macro, form: Cons, scope: Scope, place: Place) -> Any:
         """One expansion of a macro call; an error in the expander is shown at the call."""
+        if not macro.quiet:
+            self.session.spend(EXPANSION_WORK)
+            if place.trail is not None and place.trail.depth > DEEPEST_EXPANSION:
+                raise endless_expansion(macro.name, place)
         try:
             with self.session.recovery.suspended():
                 return one(macro.expand(form, Environment(self, scope)))
@@ -216,6 +228,10 @@ class Analyzer:
 
     # Variables.
 
+    def _expanded_symbol(self, name: Symbol, expansion: Any, scope: Scope, place: Place) -> Node:
+        with self.session.nesting.within(f"the symbol macro `{name.name}`"):
+            return self.analyze(expansion, scope, place)
+
     def _symbol(self, name: Symbol, scope: Scope, place: Place) -> Node:
         if name.keyword:
             return Const(place, name)
@@ -223,9 +239,9 @@ class Analyzer:
         if isinstance(found, LocalVar):
             return self.local(found, scope, place)
         if isinstance(found, SymbolMacro):
-            return self.analyze(found.expansion, scope, place)
+            return self._expanded_symbol(name, found.expansion, scope, place)
         if found is None and (stands_for := self.module.symbol_macro(name)) is not None:
-            return self.analyze(stands_for, scope, place)
+            return self._expanded_symbol(name, stands_for, scope, place)
         variable = self.global_variable(name, scope, place)
         if variable.kind == "constant" and variable.ref and isinstance(variable.ref[0], int | float | Symbol):
             return Const(place, variable.ref[0])
@@ -292,6 +308,8 @@ class Analyzer:
         if cell is not None and cell.builtin is not None:
             return self.call_builtin(cell.builtin, self.operands(form, scope, place), place)
         head_place = place.of_element(form)
+        if name.name in AT_TOP and (cell is None or not cell.defined):
+            raise not_at_top(name, head_place)
         if cell is None and name.name in OUTSIDE and name not in self.module.upcoming:
             raise refused_operator(self.module, name, place)
         if cell is None or not cell.defined:
@@ -301,14 +319,26 @@ class Analyzer:
             if not cell.defined:
                 self.note_undefined(cell, scope, head_place)
         function = GlobalRef(head_place, cell.ref, self.module.key_of(cell.ref, f"f:{name.name}"))
-        told = len(self.faults)
+        lists: tuple[list[Any], ...] = (self.faults, self.module.undefined_calls, self.module.waiting_calls)
+        told = [len(found) for found in lists]
         args = self.operands(form, scope, place)
-        if not cell.defined and len(self.faults) > told and names_form(self.module, name):
-            del self.faults[told:]  # they come of taking parts of another syntax for arguments
-            raise unknown_function(self.module, name, scope, head_place)
+        if not cell.defined and any(len(found) > n for found, n in zip(lists[:2], told, strict=False)):
+            meant = meant_form(self.module, form, scope)
+            if meant is not None:
+                for found, known in zip(lists, told, strict=True):
+                    del found[known:]  # they come of taking parts of another syntax for arguments
+                raise self._misspelt(form, meant, scope, head_place)
         if self._waits and not self.handling and not self.module.standard:
             self.module.waiting_calls.append((cell, args, place))
         return Call(place, function, args)
+
+    def _misspelt(self, form: Cons, meant: Symbol, scope: Scope, place: Place) -> SxError:
+        """The error of a form whose head was meant as `meant`; what it would define is known to be missing."""
+        found = unknown_function(self.module, form.car, scope, place, form)
+        name = defined_by(form, meant)
+        if name is not None and not isinstance(found, Poisoned):
+            self.module.poisoned.setdefault(name, found.diagnostic)
+        return found
 
     def _local_call(self, function: LocalVar, form: Cons, scope: Scope, place: Place) -> Node:
         args = self.operands(form, scope, place)

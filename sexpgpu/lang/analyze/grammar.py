@@ -30,6 +30,10 @@ class Special(NamedTuple):
     analyze: Analysis
 
 
+MOST_PARTS: Final = 500_000
+AT_TOP: Final = frozenset({"require", "provide", "defknobs", "defvariant", "defsweep"})
+"""Forms that the top of a file evaluates, and nothing else."""
+
 SPECIALS: Final[dict[Symbol, Special]] = {}
 
 
@@ -70,6 +74,12 @@ def fault(
     return found
 
 
+def not_at_top(name: Symbol, place: Place) -> SxError:
+    """E-MOD-006: a form of `AT_TOP` inside another form."""
+    help = "take it out of the form around it: a `progn` or a macro at the top of the file may hold it"
+    return fault(place, "E-MOD-006", f"`{name.name}` stands only at the top of a file", help)
+
+
 def items_of(form: Any, place: Place, shape: str) -> Items:
     """The elements of a proper list with their places; E-MACRO-001 for anything else."""
     found: Items = []
@@ -77,6 +87,8 @@ def items_of(form: Any, place: Place, shape: str) -> Items:
     while isinstance(cell, Cons):
         found.append((cell.car, place.of_element(cell)))
         cell = cell.cdr
+        if len(found) > MOST_PARTS:
+            raise fault(place, "E-LIMIT-003", f"a form has more than {MOST_PARTS:,} parts: is it a circular list?")
     if cell is not NIL:
         raise malformed(place, shape, f"expected a list, found {show(form)}")
     return found

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any, Final
+
 from sexpgpu.diag import Edit, Note, SxError, nearest
-from sexpgpu.lang.analyze.grammar import SPECIALS, fault
+from sexpgpu.lang.analyze.grammar import fault
+from sexpgpu.lang.analyze.misspelt import form_names, unfit
 from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.culprit import word
 from sexpgpu.lang.edits import inserted, moved_up, text_at
-from sexpgpu.lang.forms import Cons, Symbol, symbol
+from sexpgpu.lang.forms import Cons, Symbol
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import Scope
+
+_OPTION: Final = re.compile(r":([\w-]+)\s+\Z")
 
 
 def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
@@ -25,6 +31,10 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
         where = f"`{name.name}` is defined by the {later.head} at {later.span.line}:{later.span.col}"
         fix = moved_up(place.source, later.span, place.start) if place.trail is None else ()
         return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound yet", where, fix=fix)
+    option = _option_before(module, name, place)
+    if option is not None:
+        message, help = f"variable `{show(name)}` is not bound", f":{name.name} is what :{option} takes"
+        return fault(place, "E-NAME-001", message, help, fix=inserted(place, ":"))
     local = scope.variable_names()
     near = nearest(name.name, local)
     if near is not None:
@@ -43,16 +53,8 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
     return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help, culprit=word(name.name, near))
 
 
-def names_form(module: Module, name: Symbol) -> bool:
-    """Whether a name that nothing defines was most likely meant as that of a special form or macro."""
-    if name in module.upcoming or name in module.poisoned:
-        return False
-    near = nearest(name.name, module.names() | {s.name for s in SPECIALS})
-    return near is not None and (symbol(near) in SPECIALS or module.macro(symbol(near)) is not None)
-
-
-def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -> SxError:
-    """E-NAME-002, or the failure of the form that should have defined the name."""
+def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place, form: Any = None) -> SxError:
+    """E-NAME-002, or the failure of the form that should have defined the name; `form` is the call, where known."""
     failure = module.poisoned.get(name, module.torn)
     if failure is not None:
         return Poisoned(failure)
@@ -74,8 +76,8 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place) -
         help = f"`{name.name}` is a variable: write (funcall {name.name} ...)"
         fix = called(name, place)
     else:
-        known = module.names() | scope.function_names() | {s.name for s in SPECIALS}
-        near = nearest(name.name, known)
+        known = module.names() | scope.function_names() | form_names()
+        near = nearest(name.name, known - unfit(form))
         if module.missing is not None and near not in module.own_names():
             return Poisoned(module.missing)
         help = f"did you mean `{near}`?" if near else None
@@ -95,6 +97,15 @@ def variable_as_function(module: Module, name: Symbol, form: Cons, scope: Scope,
     args = " ..." if isinstance(form.cdr, Cons) else ""
     message = f"`{show(name)}` is a local variable, not a function"
     return fault(place, "E-NAME-003", message, f"write (funcall {show(name)}{args})", fix=called(name, place))
+
+
+def _option_before(module: Module, name: Symbol, place: Place) -> str | None:
+    """The option whose value the place is, where that takes the keyword of this name."""
+    if text_at(place).lower() != name.name:
+        return None
+    written = _OPTION.search(place.source.text, max(0, place.start - 100), place.start)
+    choices = (module.base or module).choices
+    return written[1] if written is not None and name.name in choices.get(written[1], ()) else None
 
 
 def _variables(module: Module) -> set[Symbol]:

@@ -22,12 +22,15 @@ from sexpgpu.lang.readtime import substitute_read_eval
 
 library = Library("evaluation")
 
+EVAL_WORK: Final = 800
+"""Steps that compiling takes, of a form that has no parts."""
 _VARIABLE: Final = symbol("variable")
 
 
 @library.builtin("eval", "(form)", many=True)
 def eval_(form: Any) -> Any:
     """The form's value in the null lexical environment."""
+    active().spend(EVAL_WORK)
     try:
         return active().evaluate_form(form)
     except SxError as fault:

@@ -7,7 +7,7 @@ from typing import Any
 from sexpgpu.diag import Culprit, SxError, error, nearest, warning
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, TypeFault, initialised
+from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, TypeFault, handling_work, initialised
 from sexpgpu.lang.core.handlers import is_condition
 from sexpgpu.lang.faults import condition_from, current_span, locate_condition
 from sexpgpu.lang.foreign import Foreign
@@ -74,6 +74,10 @@ def signal_fault(fault: Exception) -> None:
     if not active().handlers or isinstance(fault, RecursionError):
         return
     condition = condition_from(fault)
+    seen = [id(entry) for entry in condition.seen_by]
+    if all(kind == "case" or id(entry) in seen for kind, entry in active().handlers):
+        return
+    active().spend(handling_work(condition))
     locate_condition(condition, fault)
     _is_taken(condition, once=True)
 

@@ -156,7 +156,13 @@ def local_functions(em: Emitter, node: LocalFunctions, dest: Dest) -> None:
 def function(em: Emitter, made: FunctionIR, label: str, loc: Loc) -> None:
     """Define the Python function of a lambda, under `label`, where the emitter stands."""
     outer, em.frame = em.frame, Frame(em.frame)
-    em.add(code.expression(code.call(code.name("tick", loc), [], loc), loc))
+    with em.ticking(loc):
+        parameters, defaults, rest = _function_body(em, made, loc)
+    em.define(label, parameters, defaults, rest, outer, loc)
+
+
+def _function_body(em: Emitter, made: FunctionIR, loc: Loc) -> tuple[list[str], list[ast.expr], str | None]:
+    """Emit the body of a lambda; gives its Python parameters, their defaults and the name of the rest."""
     parameters = [var.name for var in made.required]
     defaults: list[ast.expr] = []
     em.frame.names.update(parameters)
@@ -174,7 +180,7 @@ def function(em: Emitter, made: FunctionIR, label: str, loc: Loc) -> None:
         own(em, made.rest)
         em.assign(rest, em.runtime("lisp_list", [code.name(rest, loc)], loc), loc)
     em.statement(made.body, RETURN)
-    em.define(label, parameters, defaults, rest, outer, loc)
+    return parameters, defaults, rest
 
 
 def _default(em: Emitter, part: Optional, loc: Loc) -> None:

@@ -212,7 +212,7 @@ class Level:
 class Frame:
     """A Python function under construction: its statements so far and what surrounds the next one."""
 
-    __slots__ = ("body", "depth", "levels", "names", "outer", "repeats", "writes")
+    __slots__ = ("body", "depth", "levels", "names", "outer", "repeats", "work", "writes")
 
     def __init__(self, outer: Frame | None) -> None:
         self.outer = outer
@@ -220,6 +220,7 @@ class Frame:
         self.levels: list[Level] = []
         self.depth = 0  # nested loops and tries, of which Python allows 20
         self.repeats = 0  # loops that may run their body more than once
+        self.work = 0  # what is emitted since the last tick, in parts of a step
         self.names: set[str] = set()
         self.writes: set[str] = set()
 

@@ -38,18 +38,14 @@ class BlockState:
 class TagState:
     """How a tagbody's tags are reached."""
 
-    __slots__ = ("counter", "frame", "jumps", "token")
+    __slots__ = ("counter", "frame", "jumps", "ticks", "token")
 
     def __init__(self, counter: str, frame: Frame) -> None:
         self.counter = counter
         self.frame = frame
+        self.ticks: list[ast.expr] = []  # of the jumps: each takes the steps of a turn
         self.jumps = False
         self.token: str | None = None
-
-
-def tick(em: Emitter, loc: Loc) -> ast.stmt:
-    """One step of the evaluation budget."""
-    return code.expression(code.call(code.name("tick", loc), [], loc), loc)
 
 
 def enter(em: Emitter, node: Any) -> Level:
@@ -166,6 +162,7 @@ def tagbody(em: Emitter, node: Tagbody, dest: Dest) -> None:
     state = em.states[node] = TagState(counter, em.frame)
     level = enter(em, node)
     em.frame.repeats += 1
+    outer, em.frame.work = em.frame.work, 0
     segments = []
     with em.nested(3):
         for segment in node.segments:
@@ -174,6 +171,9 @@ def tagbody(em: Emitter, node: Tagbody, dest: Dest) -> None:
                     em.statement(part, IGNORE)
             segments.append(body)
     em.frame.repeats -= 1
+    for call in state.ticks:
+        em.charge(call, em.frame.work)
+    em.frame.work += outer
     checks = leave(em, level, loc)
     if state.jumps or checks or state.token is not None:
         _tag_loop(em, node, state, segments, loc)
@@ -215,7 +215,9 @@ def go(em: Emitter, node: Go, dest: Dest) -> None:
     loc = em.loc(node.place)
     state: TagState = em.states[node.tagbody]
     segment = code.constant(node.segment, loc)
-    em.add(tick(em, loc))
+    call = code.name("tick", loc)
+    state.ticks.append(call)
+    em.add(code.expression(code.call(call, [], loc), loc))
     if state.frame is em.frame:
         state.jumps = True
         em.add(code.assign(state.counter, segment, loc))
@@ -234,12 +236,15 @@ def while_(em: Emitter, node: While, dest: Dest) -> None:
     level = enter(em, node)
     em.frame.repeats += 1
     with em.nested() as turn:
+        before = em.frame.work
         test = em.test(node.test)
+        test_work = em.frame.work - before
         plain = not turn
         if not plain:
             em.add(code.when(test, [code.leave_loop(loc)], [], loc))
-        em.add(tick(em, loc))
-        em.statement(node.body, IGNORE)
+        with em.ticking(loc):
+            em.frame.work = test_work
+            em.statement(node.body, IGNORE)
     em.frame.repeats -= 1
     checks = leave(em, level, loc)
     em.add(code.loop(code.negate(test, loc) if plain else code.constant(True, loc), turn, loc))
@@ -257,8 +262,7 @@ def for_each(em: Emitter, node: ForEach, dest: Dest) -> None:
     fresh = needs_fresh(em, [node.var])
     given = em.temp("each") if fresh else node.var.name
     own(em, node.var)
-    with em.nested() as turn:
-        em.add(tick(em, loc))
+    with em.nested() as turn, em.ticking(loc):
         if fresh:
             _fresh_turn(em, node, given, loc)
         else:
@@ -299,11 +303,14 @@ def catch(em: Emitter, node: Catch, dest: Dest) -> None:
 @statement(Protect)
 def protect(em: Emitter, node: Protect, dest: Dest) -> None:
     loc = em.loc(node.place)
+    guard = em.temp("guard")
+    em.assign(guard, em.runtime("enter_catch", [code.name("UNSET", loc)], loc), loc)
     with em.nested() as body:
         em.statement(node.body, dest)
     with em.nested() as cleanup:
+        em.add(code.expression(em.runtime("leave_catch", [code.name(guard, loc)], loc), loc))
         em.statement(node.cleanup, IGNORE)
-    em.add(guarded(em, body, cleanup or [code.skip(loc)], loc))
+    em.add(guarded(em, body, cleanup, loc))
 
 
 def guarded(em: Emitter, body: list[ast.stmt], cleanup: list[ast.stmt], loc: Loc) -> ast.stmt:

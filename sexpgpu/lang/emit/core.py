@@ -21,11 +21,22 @@ from sexpgpu.lang.ir import (
     Seq,
     Single,
 )
+from sexpgpu.lang.limits import several
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.observe import OBSERVED, Observer, is_own
 from sexpgpu.lang.place import Place
 
 DEEPEST_BLOCK: Final = 14
+
+# What parts of emitted code cost, in fractions of a step.
+STEP: Final = 32
+NODE_WORK: Final = 1
+OPERATION_WORK: Final = 32
+LIBRARY_WORK: Final = 64
+ARGUMENT_WORK: Final = 8
+CONS_WORK: Final = 96
+EXIT_WORK: Final = 640
+_OPERATION_WORK: Final = {"leave": EXIT_WORK, "throw": EXIT_WORK, "enter_handlers": LIBRARY_WORK}
 
 
 class Into:
@@ -109,7 +120,30 @@ class Emitter:
 
     def runtime(self, operation: str, args: list[ast.expr], loc: Loc) -> ast.expr:
         """A call of a function of `lang.runtime`."""
+        self.frame.work += _OPERATION_WORK.get(operation, OPERATION_WORK)
         return code.call(code.name(f"rt.{operation}", loc), args, loc)
+
+    # The budget.
+
+    @contextmanager
+    def ticking(self, loc: Loc) -> Iterator[None]:
+        """Take the steps of what is emitted in the block each time it is run: of a function or a turn of a loop.
+
+        The call stands before the block; how many steps it takes is known behind it.
+        """
+        call = code.name("tick", loc)
+        self.add(code.expression(code.call(call, [], loc), loc))
+        outer, self.frame.work = self.frame.work, 0
+        yield
+        self.charge(call, self.frame.work)
+        self.frame.work = outer
+
+    def charge(self, call: ast.expr, work: int) -> None:
+        """Make a call of `tick` one that takes the steps of so much work besides."""
+        steps = 1 + work // STEP
+        if steps > 1:
+            assert isinstance(call, ast.Name)
+            call.id = self.module.named(f"tick.{steps}", several(self.module.namespace["tick"], steps))
 
     # Statements.
 
@@ -137,6 +171,7 @@ class Emitter:
 
     def statement(self, node: Node, dest: Dest) -> None:
         """Emit `node` so that its value goes to `dest`."""
+        self.frame.work += NODE_WORK
         emit = STATEMENTS.get(type(node))
         if emit is None:
             self.finish(self.expression(node, dest.multi), dest, self.loc(node.place))
@@ -185,6 +220,7 @@ class Emitter:
             for written in frame.writes:
                 outer.write(written)
         self.frame = outer
+        outer.work += frame.work
         outer.names.add(made)
         self.add(code.define(made, parameters, defaults, rest, body, loc))
 
@@ -192,6 +228,7 @@ class Emitter:
 
     def expression(self, node: Node, multi: bool = False) -> ast.expr:
         """The value of `node` after the statements this may add; one value unless `multi`."""
+        self.frame.work += NODE_WORK
         emit = EXPRESSIONS.get(type(node))
         if emit is not None:
             value = emit(self, node, multi)
@@ -243,6 +280,7 @@ class Emitter:
 
     def test(self, node: Node) -> ast.expr:
         """A Python condition that holds when `node`'s value is true."""
+        self.frame.work += NODE_WORK
         loc = self.loc(node.place)
         if isinstance(node, Const):
             return code.constant(node.value is not NIL, loc)

@@ -6,7 +6,16 @@ import ast
 
 from sexpgpu.lang.emit import code
 from sexpgpu.lang.emit.code import Loc
-from sexpgpu.lang.emit.core import IGNORE, INLINE, MULTIPLE, Emitter, expression
+from sexpgpu.lang.emit.core import (
+    ARGUMENT_WORK,
+    CONS_WORK,
+    IGNORE,
+    INLINE,
+    LIBRARY_WORK,
+    MULTIPLE,
+    Emitter,
+    expression,
+)
 from sexpgpu.lang.ir import (
     Call,
     CallBuiltin,
@@ -125,6 +134,8 @@ def call_builtin(em: Emitter, node: CallBuiltin, multi: bool) -> ast.expr:
 
 def plain_call(em: Emitter, node: CallBuiltin) -> ast.expr:
     loc = em.loc(node.place)
+    each = CONS_WORK if node.builtin.name in ("list", "list*") else ARGUMENT_WORK
+    em.frame.work += LIBRARY_WORK + each * (len(node.args) + len(node.keywords))
     values = em.operands([*node.args, *(value for _, value in node.keywords)])
     count = len(node.args)
     keywords = [(key, value) for (key, _), value in zip(node.keywords, values[count:], strict=True)]

@@ -155,6 +155,8 @@ def _eq_test(em: Emitter, node: CallBuiltin) -> ast.expr | None:
         return code.same(em.expression(other), "UNSET", em.loc(node.place))
     if not any(isinstance(arg, Const) and isinstance(arg.value, Symbol) for arg in node.args):
         return None
+    if isinstance(left, Const) and isinstance(right, Const):
+        return code.constant(left.value is right.value, em.loc(node.place))
     first, second = em.operands(node.args)
     return code.compare(first, ast.Is(), second, em.loc(node.place))
 

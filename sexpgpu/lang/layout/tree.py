@@ -16,7 +16,7 @@ Kind = Literal["atom", "list", "prefix", "comment", "block"]
 
 # What follows these is part of the same lexeme: #b101, #16rff, #:name.
 _SPELT_ON: Final = re.compile(r"#(?:[box:]|\d+r)", re.IGNORECASE)
-_PREFIX: Final = re.compile(r"#(?:[+\-.]|\d+=)")
+_PREFIX: Final = re.compile(r"#(?:[+\-.sS]|\d+[=aA])")
 
 
 @define(eq=False)

@@ -46,6 +46,7 @@ def items_of_list(name: str, position: int, value: Any) -> list[Any]:
 
 def endless(name: str) -> SxError:
     """The error of a list longer than allowed, which usually is a circular one."""
+    spend(LONGEST_LIST)
     return error(
         "E-LIMIT-003",
         f"{name}: the list has more than {LONGEST_LIST:,} elements",

@@ -42,7 +42,7 @@ def settle(name: str, args: tuple[Any, ...], result: Any) -> Any:
         bits = result.bit_length()
         if bits > MOST_BITS:
             raise too_large(name)
-        spend((bits >> 10) ** 2 if name == "*" else bits >> 12)
+        spend((bits >> 10) ** 2 if name == "*" else bits >> 14)
     return result
 
 

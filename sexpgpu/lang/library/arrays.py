@@ -96,6 +96,20 @@ def _contents(value: Any, dims: tuple[int, ...], axis: int, items: list[Any]) ->
         _contents(part, dims, axis + 1, items)
 
 
+@library.builtin("%read-array", "(rank contents)")
+def read_array(rank: Any, contents: Any) -> Any:
+    """The array that `#nA` spells; its dimensions are those of the first parts."""
+    dims: list[int] = []
+    part = contents
+    for _ in range(rank):
+        parts = items_of("#nA", 1, part)
+        dims.append(len(parts))
+        part = parts[0] if parts else NIL
+    items: list[Any] = []
+    _contents(contents, tuple(dims), 0, items)
+    return items if rank == 1 else Array(tuple(dims), items)
+
+
 def dimensions_of(name: str, array: Any) -> tuple[int, ...]:
     """The dimensions of any array; those of a vector with a fill pointer are its full size."""
     if isinstance(array, Array):

@@ -19,7 +19,7 @@ from sexpgpu.lang.library.access import (
     pair_test,
     predicate,
 )
-from sexpgpu.lang.library.check import FREE_WORK, LONGEST_LIST, SOME_WORK, spend, wrong_type
+from sexpgpu.lang.library.check import FREE_WORK, LONGEST_LIST, SOME_WORK, descend, spend, wrong_type
 from sexpgpu.lang.library.conses import rebuilt
 from sexpgpu.lang.library.equality import eql, hash_image
 from sexpgpu.lang.printer import brief
@@ -40,7 +40,7 @@ def _tail(name: str, test: Test, a: Any, key: Any, position: int = 2) -> Any:
         if test(cell.car if function is None else function(cell.car)):
             return cell
         if walked & SOME_WORK == SOME_WORK:
-            spend(8 * SOME_WORK)
+            spend(6 * SOME_WORK)
         cell = cell.cdr
     raise endless(name)
 
@@ -119,7 +119,7 @@ def getf(plist: Any, key: Any, default: Any = NIL) -> Any:
             return cell.cdr.car
         cell, walked = cell.cdr.cdr, walked + 1
         if walked & SOME_WORK == 0:
-            spend(8 * SOME_WORK)
+            spend(6 * SOME_WORK)
     if cell is NIL:
         return default
     wrong = wrong_type("getf", 1, plist, "a property list (:key value ...)")
@@ -260,14 +260,14 @@ for _name in ("sublis", "nsublis"):
 def tree_equal(a: Any, b: Any, *, test: Any = NIL, test_not: Any = NIL) -> Any:
     matches = pair_test(test, test_not)
 
-    def same(left: Any, right: Any) -> bool:
+    def same(left: Any, right: Any, depth: int) -> bool:
         walked = 0
         while isinstance(left, Cons) and isinstance(right, Cons):
-            if not same(left.car, right.car):
+            if not same(left.car, right.car, descend(depth) if isinstance(left.car, Cons) else depth):
                 return False
             left, right, walked = left.cdr, right.cdr, walked + 1
             if walked & SOME_WORK == 0:
-                spend(8 * SOME_WORK)
+                spend(6 * SOME_WORK)
         return not isinstance(left, Cons) and not isinstance(right, Cons) and matches(left, right)
 
-    return T if same(a, b) else NIL
+    return T if same(a, b, 0) else NIL

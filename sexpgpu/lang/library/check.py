@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from sexpgpu.diag import Culprit, Diagnostic, SxError, error
-from sexpgpu.lang.active import active
+from sexpgpu.lang.active import spend_steps
 from sexpgpu.lang.conditions import TypeFault
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol, symbol
@@ -21,10 +21,11 @@ RATIONALS: Final = frozenset({int, Fraction})
 # Sizes are bounded before anything is computed, so that one form can neither hang nor exhaust a check.
 MOST_BITS: Final = 1 << 18
 MOST_ELEMENTS: Final = 1_000_000
-LONGEST_LIST: Final = 2_000_000
+LONGEST_LIST: Final = 1_000_000
 LONGEST_TEXT: Final = 10_000_000
-FREE_WORK: Final = 64
-SOME_WORK: Final = 4095
+FREE_WORK: Final = 16
+SOME_WORK: Final = 31
+DEEPEST_TREE: Final = 10_000
 
 _ITSELF: Final = Culprit()
 _KINDS: Final[dict[type, str]] = {
@@ -43,13 +44,24 @@ _KINDS: Final[dict[type, str]] = {
 def spend(work: int) -> None:
     """Count a builtin's work, about one element each, against the steps that evaluation may take."""
     if work > FREE_WORK:
-        active().spend(work)
+        spend_steps(work)
+
+
+def descend(depth: int) -> int:
+    """Count a step down into a tree, which may share parts and so be larger than it is long; gives the new depth.
+
+    E-LIMIT-002 where it is too deep to be anything but a circle.
+    """
+    if depth >= DEEPEST_TREE:
+        raise error("E-LIMIT-002", "the value is nested too deeply to be walked", help="is it circular?")
+    spend_steps(40)
+    return depth + 1
 
 
 def spend_on_new(elements: int) -> None:
     """Count a list or vector about to be made; making an element costs a few times what walking it does."""
     if elements > FREE_WORK:
-        active().spend(4 * elements)
+        spend_steps(4 * elements)
 
 
 def describe(value: Any) -> str:
@@ -205,5 +217,5 @@ def bounds(name: str, length: int, start: Any, end: Any) -> tuple[int, int]:
         raise TypeFault(wrong.diagnostic, bad, symbol("unsigned-byte"))
     if not 0 <= start <= end <= length:
         raise error("E-VALUE-003", f"{name}: {start} to {end} is no part of a sequence of {length} elements")
-    spend(length >> 8)
+    spend(length >> 5)
     return start, end

@@ -10,7 +10,7 @@ from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.conditions import TypeFault
 from sexpgpu.lang.forms import NIL, Cons, T, boolean, lisp_list, symbol
 from sexpgpu.lang.library.access import endless, items_of_list
-from sexpgpu.lang.library.check import LONGEST_LIST, size, spend, spend_on_new, wrong_type
+from sexpgpu.lang.library.check import LONGEST_LIST, descend, size, spend, spend_on_new, wrong_type
 
 library = Library("conses")
 
@@ -333,8 +333,10 @@ def copy_alist(a: Any) -> Any:
     return lisp_list([Cons(pair.car, pair.cdr) if isinstance(pair, Cons) else pair for pair in pairs])
 
 
-def rebuilt(tree: Any, change: Callable[[Any], tuple[bool, Any]]) -> Any:
+def rebuilt(tree: Any, change: Callable[[Any], tuple[bool, Any]], depth: int = 0) -> Any:
     """A tree with every part that `change` claims replaced; the cdr spine is walked without recursion."""
+    if isinstance(tree, Cons):
+        depth = descend(depth)
     spine: list[Cons] = []
     while True:
         claimed, new = change(tree)
@@ -344,16 +346,23 @@ def rebuilt(tree: Any, change: Callable[[Any], tuple[bool, Any]]) -> Any:
         tree = tree.cdr
         if len(spine) > LONGEST_LIST:
             raise endless("substitution in a tree")
+    spend(8 * len(spine))
     result = new if claimed else tree
     for cell in reversed(spine):
-        part = rebuilt(cell.car, change)
+        part = rebuilt(cell.car, change, depth)
         result = cell if part is cell.car and result is cell.cdr else Cons(part, result)
     return result
 
 
 @library.builtin("copy-tree", "(tree)")
 def copy_tree(a: Any) -> Any:
+    return _copied(a, 0)
+
+
+def _copied(a: Any, depth: int) -> Any:
     if not isinstance(a, Cons):
         return a
+    depth = descend(depth)
     cells = _cells("copy-tree", a)
-    return lisp_list([copy_tree(cell.car) for cell in cells], cells[-1].cdr)
+    spend_on_new(len(cells))
+    return lisp_list([_copied(cell.car, depth) for cell in cells], cells[-1].cdr)

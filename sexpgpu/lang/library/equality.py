@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import repeat
 from typing import Any, Final
 
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, T, boolean
-from sexpgpu.lang.library.check import REALS, SOME_WORK, spend
+from sexpgpu.lang.library.check import REALS, SOME_WORK, descend, spend
 from sexpgpu.lang.structures import Structure
 
 library = Library("equality")
@@ -33,50 +34,51 @@ def eql(a: Any, b: Any) -> bool:
     return kind is float and a == b and math.copysign(1.0, a) == math.copysign(1.0, b)
 
 
-def equal(a: Any, b: Any) -> bool:
+def equal(a: Any, b: Any, depth: int = 0) -> bool:
     """`eql`, or strings of the same characters, or lists of `equal` parts."""
     walked = 0
     while isinstance(a, Cons) and isinstance(b, Cons):
         if a is b:
             return True
-        if not equal(a.car, b.car):
+        if not equal(a.car, b.car, descend(depth) if isinstance(a.car, Cons) else depth):
             return False
         a, b, walked = a.cdr, b.cdr, walked + 1
         if walked & SOME_WORK == 0:
-            spend(8 * SOME_WORK)
+            spend(6 * SOME_WORK)
     if type(a) is str:
         return type(b) is str and a == b
     return eql(a, b)
 
 
-def equalp(a: Any, b: Any) -> bool:
+def equalp(a: Any, b: Any, depth: int = 0) -> bool:
     """`equal` blind to letter case and to the types of numbers, and into arrays and hash tables."""
     walked = 0
     while isinstance(a, Cons) and isinstance(b, Cons):
-        if not equalp(a.car, b.car):
+        if not equalp(a.car, b.car, descend(depth) if isinstance(a.car, Cons) else depth):
             return False
         a, b, walked = a.cdr, b.cdr, walked + 1
         if walked & SOME_WORK == 0:
-            spend(8 * SOME_WORK)
+            spend(6 * SOME_WORK)
     if type(a) in REALS:
         return type(b) in REALS and a == b
     if type(a) is Char:
         return type(b) is Char and folded(a.code) == folded(b.code)
     if isinstance(a, str | list | Array) and isinstance(b, str | list | Array):
-        return _equalp_arrays(a, b)
+        spend(2 * (len(a.items) if isinstance(a, Array) else len(a)))
+        return _equalp_arrays(a, b, descend(depth))
     if isinstance(a, HashTable) and isinstance(b, HashTable):
-        return _equalp_tables(a, b)
+        return _equalp_tables(a, b, descend(depth))
     if isinstance(a, Structure) and isinstance(b, Structure):
-        return a.type is b.type and all(map(equalp, a.values, b.values))
+        return a.type is b.type and all(map(equalp, a.values, b.values, repeat(descend(depth))))
     return a is b
 
 
-def _equalp_arrays(a: Any, b: Any) -> bool:
+def _equalp_arrays(a: Any, b: Any, depth: int) -> bool:
     if type(a) is str and type(b) is str:
         return a == b or a.lower() == b.lower()
     dims_a, items_a = _shape(a)
     dims_b, items_b = _shape(b)
-    return dims_a == dims_b and all(map(equalp, items_a, items_b))
+    return dims_a == dims_b and all(map(equalp, items_a, items_b, repeat(depth)))
 
 
 def _shape(array: Any) -> tuple[tuple[int, ...], list[Any]]:
@@ -90,10 +92,10 @@ def _shape(array: Any) -> tuple[tuple[int, ...], list[Any]]:
     return (len(items),), items
 
 
-def _equalp_tables(a: HashTable, b: HashTable) -> bool:
+def _equalp_tables(a: HashTable, b: HashTable, depth: int) -> bool:
     if a.test != b.test or len(a.table) != len(b.table):
         return False
-    return all(key in b.table and equalp(value, b.table[key][1]) for key, (_, value) in a.table.items())
+    return all(key in b.table and equalp(value, b.table[key][1], depth) for key, (_, value) in a.table.items())
 
 
 def folded(code: int) -> int:
@@ -146,23 +148,24 @@ def eql_image(key: Any) -> Any:
     return key
 
 
-def equal_image(key: Any) -> Any:
+def equal_image(key: Any, depth: int = 0) -> Any:
     """A hashable object that is equal for two keys exactly when they are `equal`."""
     if type(key) is str:
         return key
     if not isinstance(key, Cons):
         return eql_image(key)
+    depth = descend(depth)
     parts: list[Any] = [Cons]
     while isinstance(key, Cons):
-        parts.append(equal_image(key.car))
+        parts.append(equal_image(key.car, depth))
         key = key.cdr
         if len(parts) & SOME_WORK == 0:
-            spend(8 * SOME_WORK)
-    parts.append(equal_image(key))
+            spend(6 * SOME_WORK)
+    parts.append(equal_image(key, depth))
     return tuple(parts)
 
 
-def equalp_image(key: Any) -> Any:
+def equalp_image(key: Any, depth: int = 0) -> Any:
     """A hashable object that is equal for two keys exactly when they are `equalp`."""
     if type(key) in REALS:
         return (int, key)
@@ -170,18 +173,20 @@ def equalp_image(key: Any) -> Any:
         return (Char, folded(key.code))
     if isinstance(key, str | list | Array):
         dims, items = _shape(key)
-        return (Array, dims, *map(equalp_image, items))
+        spend(4 * len(items))
+        return (Array, dims, *map(equalp_image, items, repeat(descend(depth))))
     if isinstance(key, Structure):
-        return (Structure, key.type, *map(equalp_image, key.values))
+        return (Structure, key.type, *map(equalp_image, key.values, repeat(descend(depth))))
     if not isinstance(key, Cons):
         return key
+    depth = descend(depth)
     parts: list[Any] = [Cons]
     while isinstance(key, Cons):
-        parts.append(equalp_image(key.car))
+        parts.append(equalp_image(key.car, depth))
         key = key.cdr
         if len(parts) & SOME_WORK == 0:
-            spend(8 * SOME_WORK)
-    parts.append(equalp_image(key))
+            spend(6 * SOME_WORK)
+    parts.append(equalp_image(key, depth))
     return tuple(parts)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sexpgpu.diag import error
-from sexpgpu.lang.active import active, as_function
+from sexpgpu.lang.active import as_function, spend_steps
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import MV, NIL, Array, Cons, T, lisp_list, one
 from sexpgpu.lang.library.access import holds, items_of, items_of_list, join
@@ -22,7 +22,7 @@ def _applied(name: str, function: Any, lists: tuple[Any, ...]) -> Iterator[Any]:
     """The single values of a function along the elements of lists, up to the end of the shortest."""
     call = as_function(function)
     columns = [items_of_list(name, position, a) for position, a in enumerate(lists, 2)]
-    active().spend(len(columns[0]))
+    spend_steps(16 + 6 * len(columns[0]))
     for row in zip(*columns, strict=False) if len(columns) > 1 else columns[0]:
         value = call(*row) if len(columns) > 1 else call(row)
         yield one(value) if type(value) is MV else value
@@ -52,7 +52,7 @@ def _along_tails(name: str, function: Any, lists: tuple[Any, ...]) -> Iterator[A
             raise wrong_type(name, position, a, "a list")
     tails = list(lists)
     while all(isinstance(tail, Cons) for tail in tails):
-        active().spend(16)
+        spend_steps(16)
         yield one(call(*tails))
         tails = [tail.cdr for tail in tails]
 

@@ -88,7 +88,7 @@ def concatenate(kind: Any, *sequences: Any) -> Any:
         length = sum(map(len, sequences))
         if length > LONGEST_TEXT:
             raise error("E-LIMIT-003", f"concatenate: a string of {length:,} characters is too long")
-        spend(length >> 8)
+        spend(length >> 5)
         return "".join(sequences)
     items = [item for position, part in enumerate(sequences, 2) for item in items_of("concatenate", position, part)]
     return as_result("concatenate", kind, items)

@@ -12,7 +12,7 @@ from sexpgpu.lang.forms import MV, NIL, Char, Symbol, T, character
 from sexpgpu.lang.library.access import items_of
 from sexpgpu.lang.library.arithmetic import too_large
 from sexpgpu.lang.library.characters import code_of, lower, upper
-from sexpgpu.lang.library.check import MOST_BITS, bounds, index_error, size, string, wrong_type
+from sexpgpu.lang.library.check import MOST_BITS, bounds, index_error, size, spend, string, wrong_type
 from sexpgpu.lang.library.equality import folded
 from sexpgpu.lang.library.mapping import immutable
 from sexpgpu.lang.printer import brief
@@ -39,7 +39,9 @@ def to_string(a: Any) -> Any:
 @library.builtin("make-string", "(size &key initial-element element-type)")
 def make_string(count: Any, *, initial_element: Any = None, element_type: Any = NIL) -> Any:
     text = " " if initial_element is None else chr(code_of("make-string", 2, initial_element))
-    return text * size("make-string", 1, count)
+    length = size("make-string", 1, count)
+    spend(length >> 4)
+    return text * length
 
 
 def _reader(name: str) -> None:

@@ -17,7 +17,8 @@ from sexpgpu.diag import Culprit, error, nearest
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.conditions import CallFault
-from sexpgpu.lang.forms import NIL, Cons, Symbol, boolean, lisp_list, symbol
+from sexpgpu.lang.forms import NIL, Cons, Symbol, boolean, keyword, lisp_list, symbol
+from sexpgpu.lang.library.access import items_of_list
 from sexpgpu.lang.library.check import describe, size, wrong_type
 from sexpgpu.lang.library.strings import text_of
 from sexpgpu.lang.printer import brief
@@ -243,6 +244,25 @@ def make_structure(made: Any, *values: Any) -> Any:
     for place, value in zip(made.layout.places, values, strict=True):
         items[place] = value
     return lisp_list(items) if made.layout.kind == "list" else items
+
+
+@library.builtin("%read-structure", "(spelt)")
+def read_structure(spelt: Any) -> Any:
+    """The instance that `#S(name :slot value ...)` spells; a slot that is left out has its default."""
+    name, *parts = items_of_list("#S", 1, spelt) or [NIL]
+    made = active().types.get(name)
+    if not isinstance(made, StructureType) or made.layout is not None:
+        raise error("E-TYPE-004", f"#S: {brief(name)} names no structure")
+    given = dict(zip(parts[::2], parts[1::2], strict=False))
+    slots = {keyword(slot.name): default for slot, default in zip(made.slots, made.defaults, strict=True)}
+    wrong = next((key for key in given if key not in slots), None)
+    if wrong is not None or len(parts) % 2:
+        known = " ".join(f":{slot.name}" for slot in made.slots)
+        found = f"no slot {brief(wrong)}" if wrong is not None else "no value after its last slot"
+        raise error("E-MACRO-001", f"#S: {name.name} has {found}", expected=f"#S({name.name} {known})")
+    session = active()
+    return Structure(made, [given[key] if key in given else session.evaluate_form(default)
+                            for key, default in slots.items()])  # fmt: skip
 
 
 @library.builtin("%print-structure", "(type option function)")

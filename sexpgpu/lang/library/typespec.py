@@ -11,7 +11,7 @@ from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array, Char, Cons, HashTable, Symbol, T, one
 from sexpgpu.lang.library.access import holds, items_of_list
-from sexpgpu.lang.library.check import MOST_BITS, RATIONALS, REALS
+from sexpgpu.lang.library.check import MOST_BITS, RATIONALS, REALS, descend
 from sexpgpu.lang.library.equality import eql
 from sexpgpu.lang.printer import brief
 from sexpgpu.lang.streams import TextOutput
@@ -100,13 +100,14 @@ def is_type(value: Any, spec: Any) -> bool:
             return test(value)
         expanded = expanded_type(spec, ())
         if expanded is not None:
-            return is_type(value, expanded)
+            return _is_defined(value, expanded, spec)
         known = active().type_named(spec)
         if known is None:
             raise unknown_type(spec)
         return bool(known(value))
     if isinstance(spec, Cons) and isinstance(spec.car, Symbol):
         arguments = items_of_list("type specifier", 0, spec.cdr)
+        descend(0)
         if spec.car.name in ABSENT:
             return False
         compound = _COMPOUND.get(spec.car.name)
@@ -116,14 +117,22 @@ def is_type(value: Any, spec: Any) -> bool:
             return compound(value, arguments)
         expanded = expanded_type(spec.car, tuple(arguments))
         if expanded is not None:
-            return is_type(value, expanded)
+            return _is_defined(value, expanded, spec.car)
     raise unknown_type(spec)
+
+
+def _is_defined(value: Any, expanded: Any, name: Symbol) -> bool:
+    with active().nesting.within(f"the type `{name.name}`"):
+        return is_type(value, expanded)
 
 
 def expanded_type(name: Symbol, arguments: tuple[Any, ...]) -> Any:
     """The expansion of a type that `deftype` defined, None when there is none."""
     expander = active().type_expander(name)
-    return None if expander is None else one(expander(*arguments))
+    if expander is None:
+        return None
+    descend(0)
+    return one(expander(*arguments))
 
 
 def _in_interval(test: Test) -> Callable[[Any, list[Any]], bool]:
@@ -270,7 +279,8 @@ def sequence_type(name: str, spec: Any) -> tuple[str, int | None]:
             return "string" if textual else "vector", _length(arguments[1:2])
         expanded = expanded_type(head, tuple(arguments))
         if expanded is not None:
-            return sequence_type(name, expanded)
+            with active().nesting.within(f"the type `{word}`"):
+                return sequence_type(name, expanded)
     raise error("E-TYPE-004", f"{name}: {brief(spec)} is no sequence type", help="write 'list, 'vector or 'string")
 
 

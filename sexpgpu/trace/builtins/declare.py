@@ -135,7 +135,7 @@ def defrun(**given: Any) -> Any:
     clip = given.get("clip_norm", NIL)
     if clip is not NIL and arguments.real("defrun", clip, ":clip-norm") <= 0:
         raise error("E-RUN-012", "`defrun`: :clip-norm must be greater than 0", actual=show(clip))
-    precision: Any = arguments.choice("defrun", given.get("precision", "f32"), ":precision", ("f32", "bf16", "f64"))
+    precision: Any = arguments.choice("defrun", given.get("precision", "f32"), ":precision", arguments.PRECISIONS)
     run = RunConfig(
         positive(given, "steps"),
         positive(given, "epochs"),

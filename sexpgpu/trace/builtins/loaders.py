@@ -12,12 +12,11 @@ from sexpgpu.lang.forms import NIL
 from sexpgpu.lang.session import current_span
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace import arguments
+from sexpgpu.trace.arguments import ORDERS
 from sexpgpu.trace.builtins.sources import field_argument, located
 from sexpgpu.trace.declarations import IndexFile, LoaderValue, SourceValue, StageValue, declarations
 
 library = Library("loaders")
-
-_ORDERS = ("sequential", "shuffle", "random", "streams")
 
 
 @library.builtin("%defloader", "(name options stages)")
@@ -44,7 +43,7 @@ def loader(name: Any, options: Any, stages: Any) -> LoaderValue:
     return LoaderValue(
         label,
         batch,
-        "index-file" if isinstance(order, IndexFile) else arguments.choice("defloader", order, ":order", _ORDERS),
+        "index-file" if isinstance(order, IndexFile) else arguments.choice("defloader", order, ":order", ORDERS),
         arguments.integer("defloader", given["seed"], ":seed") if "seed" in given else None,
         tuple(made),
         order if isinstance(order, IndexFile) else None,

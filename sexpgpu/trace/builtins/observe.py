@@ -9,7 +9,7 @@ from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, T
 from sexpgpu.tensortype import TensorType
-from sexpgpu.trace.arguments import choice, integer
+from sexpgpu.trace.arguments import REDUCTIONS, SAMPLES, choice, integer
 from sexpgpu.trace.arguments import name as name_argument
 from sexpgpu.trace.graph import current_graph
 from sexpgpu.trace.tensor import Tensor, as_tensor, pointwise
@@ -94,7 +94,7 @@ def metric(name: Any, value: Any, *, reduce: Any = NIL, weight: Any = NIL, then:
             help="(mean x)",
             notes=tensor.provenance(),
         )
-    how: Any = "mean" if reduce is NIL else choice("metric", reduce, ":reduce", ("mean", "sum", "max", "last"))
+    how: Any = "mean" if reduce is NIL else choice("metric", reduce, ":reduce", REDUCTIONS)
     key = graph.metric_name(name_argument("metric", name))
     if key == "train/loss" or key.startswith(("optim/", "runtime/")):
         raise error(
@@ -131,7 +131,7 @@ def sample(name: Any, value: Any, *, as_: Any = "array") -> Any:
             "E-FLOW-009", f"`sample` of `{key}` in the train graph", help="in `evaluate`, or in :emit of a defgenerator"
         )
     tensor = as_tensor(value, "sample")
-    form: Any = choice("sample", as_, ":as", ("text", "image", "array"))
+    form: Any = choice("sample", as_, ":as", SAMPLES)
     _require_showable(key, form, tensor)
     if any(o.role == "sample" and o.name == key for o, _ in graph.outputs):
         raise error("E-RUN-030", f"sample `{key}` is shown twice in one graph", help="give it another name")

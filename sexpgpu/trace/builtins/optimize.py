@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from sexpgpu.diag import error, nearest
+from sexpgpu.diag import Culprit, error, nearest
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, python_name, show
 from sexpgpu.lang.conditions import CallFault
@@ -19,6 +20,7 @@ from sexpgpu.trace.updates import InnerOptimizer, current_update
 
 library = Library("optimizers")
 
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d+)?|\.\d+)(e[-+]?\d+)?")
 _OPTIONS = ("like", "shape", "dtype", "init", "when")
 
 
@@ -39,6 +41,8 @@ def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer | O
     groups = next((value for _, value in pairs if isinstance(value, OptimizerGroups)), None)
     if groups is not None:
         return groups.wrapped(lambda inner: as_function(again)(*(inner if a is groups else a for a in given)))
+    for label, value in pairs:
+        _check_hyper(name("defoptimizer", key), label.name, value, given)
     info = info_of_function(parts)
     assert info is not None  # the macro writes a function
     return Optimizer(
@@ -52,6 +56,28 @@ def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer | O
         {label.name: value for label, value in pairs if isinstance(value, Optimizer)},
         calling_span(),
     )
+
+
+def _check_hyper(optimizer: str, hyper: str, value: Any, given: tuple[Any, ...]) -> None:
+    """E-TYPE-001 at the argument where it is neither a number nor what the step can be given to."""
+    if isinstance(value, Optimizer) or not (isinstance(value, str) or callable(value)):
+        return
+    takes = info_of_function(value) if callable(value) else None
+    if callable(value) and (takes is None or takes.parameters.accepts(1)):
+        return
+    at = next((i + 1 for i, argument in enumerate(given) if argument is value), 0)
+    raise error(
+        "E-TYPE-001",
+        f"`{hyper}` of `{optimizer}` must be a number or a schedule",
+        expected="a number, or a function of the step",
+        actual=f"a function that {takes.parameters.takes()}" if takes is not None else show(value),
+        culprit=Culprit(function=optimizer, argument=at, instead=_number(value)),
+    )
+
+
+def _number(value: Any) -> str | None:
+    """The number that a string is the text of, as it would be written."""
+    return value if isinstance(value, str) and _NUMBER.fullmatch(value) else None
 
 
 def _states(states: Any) -> tuple[StateDeclaration, ...]:
