@@ -113,7 +113,7 @@ ENTRIES: tuple[Entry, ...] = (
           "`)` is most likely missing.",
           "(defun f (x)\n  (* x 2)\n(defun g () 1)"),
     Entry("E-READ-002", "unmatched closing parenthesis",
-          "There is no open list that this `)` could end.",
+          "There is no open list that this `)` could end; or a definition begins without its `(`.",
           "(+ 1 2))"),
     Entry("E-READ-003", "text that never ends",
           "A string, a |symbol| or a #| comment |# begins here and does not end.",
