@@ -1,6 +1,6 @@
 """Which record of which source a record of a mix is: whole numbers, so that it is the same everywhere.
 
-Two sources of weights a and b share the records by one number p = round(a / (a + b) * 2**24): record n is the first
+Two sources of weights a and b share the records by one number p = ceiling(a / (a + b) * 2**24): record n is the first
 source's where floor((n + 1) * p / 2**24) exceeds floor(n * p / 2**24), which is then its number there; all other
 records are the second's. Among any first n records the first source has n * a / (a + b), rounded down. More sources
 are the first one and a mix of the rest.
@@ -8,6 +8,7 @@ are the first one and a mix of the rest.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,7 +20,7 @@ _BITS = 24  # of a share: record numbers up to 2**39 keep the products within 64
 
 def shares(weights: Sequence[float]) -> tuple[int, ...]:
     """The p of each source but the last, against all behind it."""
-    return tuple(round(weights[i] / sum(weights[i:]) * 2**_BITS) for i in range(len(weights) - 1))
+    return tuple(math.ceil(weights[i] / sum(weights[i:]) * 2**_BITS) for i in range(len(weights) - 1))
 
 
 def places(numbers: Indices, weights: Sequence[float]) -> list[tuple[Indices, Indices]]:

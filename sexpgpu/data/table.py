@@ -19,12 +19,12 @@ _WHAT = "a table of comma-separated numbers"
 
 @frozen
 class Table:
-    """The cells of a file as text; `first` is the line number of the first row."""
+    """The cells of a file as text; `lines` are the line numbers of the rows, where they end."""
 
     path: Path
     header: tuple[str, ...] | None
     rows: list[list[str]]
-    first: int
+    lines: list[int]
 
     @property
     def width(self) -> int:
@@ -40,20 +40,22 @@ def _read_table(source: Csv, path: Path) -> Table:
     """The file's rows, all of one length; blank lines are left out."""
     lines = read_text(path, _WHAT).splitlines()
     try:
-        rows = [row for row in csv.reader(lines[source.skip :]) if row]
+        reader = csv.reader(lines[source.skip :])
+        numbered = [(source.skip + reader.line_num, row) for row in reader if row]
     except csv.Error as fault:
         raise bad_file(path, _WHAT, str(fault)) from None
+    rows, at = [row for _, row in numbered], [number for number, _ in numbered]
     header = None
     if rows and not all(map(_is_number, rows[0])):
         header = tuple(cell.strip() for cell in rows.pop(0))
+        at.pop(0)
     if not rows:
         raise bad_file(path, _WHAT, "it has no rows of numbers")
-    first = 1 + source.skip + (header is not None)
-    for i, row in enumerate(rows):
+    for number, row in zip(at, rows, strict=True):
         if len(row) != len(rows[0]):
-            reason = f"row {i + first} has {len(row)} cells, row {first} has {len(rows[0])}"
+            reason = f"line {number} has {len(row)} cells, line {at[0]} has {len(rows[0])}"
             raise bad_file(path, _WHAT, reason)
-    return Table(path, header, rows, first)
+    return Table(path, header, rows, at)
 
 
 def column_places(table: Table, columns: tuple[str | int, ...]) -> list[int]:
@@ -88,7 +90,7 @@ def _floats(table: Table, places: list[int], cells: list[str]) -> Array:
 
 def _bad_cell(table: Table, places: list[int], flat: int, cells: list[str], reason: str) -> Exception:
     row, column = divmod(flat, len(places))
-    where = f"row {row + table.first}, column {places[column]}: {cells[flat]!r} is {reason}"
+    where = f"line {table.lines[row]}, column {places[column]}: {cells[flat]!r} is {reason}"
     return bad_file(table.path, _WHAT, where)
 
 

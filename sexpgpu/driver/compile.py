@@ -225,4 +225,5 @@ def _experiment(done: Compilation, traced: Traced) -> Experiment:
         traced.views,
         traced.run,
         traced.generators,
+        traced.curriculum,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import asdict, has
 
+from sexpgpu.data.source import kind
 from sexpgpu.diag import error, nearest
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.passes.base import functions
@@ -21,7 +22,7 @@ def document_text(done: Compilation) -> str:
 def _plain(owner: Any, attribute: Any, value: Any) -> Any:
     """A record inside the document says its kind: sources are a sum of several."""
     if has(type(value)) and type(value).__module__ == "sexpgpu.data.source" and type(value).__name__ != "Declared":
-        return {"kind": type(value).__name__.lower(), **asdict(value, value_serializer=_plain)}
+        return {"kind": kind(value), **asdict(value, value_serializer=_plain)}
     return value
 
 

@@ -184,6 +184,8 @@ def _step(done: Compilation, experiment: Experiment) -> dict[str, Any]:
         "steps": run.steps,
         "epochs": run.epochs,
         "counters": {name: n * run.microbatches for name, n in train.counters},
+        "stages": [stage.name for stage in loader.stages],
+        "curriculum": _observed(experiment),
         "evaluations": [_evaluation(e) for e in experiment.evaluations],
         "checkpoint_every": run.checkpoint_every,
         "keep": run.keep,
@@ -192,6 +194,13 @@ def _step(done: Compilation, experiment: Experiment) -> dict[str, Any]:
         "clip_norm": run.clip_norm,
         "peak_activation_bytes": load(func).peak_bytes(),
     }
+
+
+def _observed(experiment: Experiment) -> list[str]:
+    """The metrics that the curriculum reads."""
+    if experiment.curriculum is None:
+        return []
+    return [given.name for given in experiment.graphs[experiment.curriculum].inputs if given.role == "observed"]
 
 
 def _evaluation(e: Evaluation) -> dict[str, Any]:

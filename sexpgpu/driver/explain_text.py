@@ -111,6 +111,9 @@ def _step(step: dict[str, Any]) -> Iterator[str]:
     yield f"  records          {micro} of {step['batch']} = {step['records']} per step, {length}"
     for name, n in step["counters"].items():
         yield f"  counter {name:8} {n} per step (static)"
+    if step["stages"]:
+        read = f", chosen by {', '.join(step['curriculum'])}" if step["curriculum"] else ""
+        yield f"  stages           {', '.join(step['stages'])}{read}"
     for e in step["evaluations"]:
         yield f"  evaluation       {e['name']}: {_cadence(e)}, {_extent(e)}"
     if not step["evaluations"]:

@@ -64,12 +64,13 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
         generator = _chosen(done.experiment, request.name)
         restored = restore(checkpoint, done.experiment)
         loaders = Loaders(done.experiment.run.microbatches)
-        loader = loaders.open(done.experiment.train_loader) if generator.at == "step" else None
+        stage = restored.position.stage
+        loader = loaders.stages(done.experiment.train_loader)[stage] if generator.at == "step" else None
         calls, contexts = Calls(InterpreterEngine(done)), contexts_of(done.experiment)
         batches = 1 if loader is None else loader.order.epoch_batches
         plan = make_plan(done.experiment.run, batches, None)
         views = Views(done.experiment, calls, plan, contexts)
-        generation = Generation(done.experiment, calls, contexts, plan, views, loader, request.prompt)
+        generation = Generation(done.experiment, calls, contexts, plan, views, loader, request.prompt, stage)
         step = restored.position.step
         samples = generation.run(
             generator, step, restored.tensors, lambda: False, lambda trip: told(trip, generator.trips)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.durable import replace_synced, sync_directory, write_synced
@@ -39,7 +39,8 @@ class Position:
     `step` steps are done; `skipped` of them, the last in a row, were refused; the passes in `evaluated` have
     had their turn at this step; `events` is the length of the event stream when it was taken. `waiting` are the
     events before it that the stream had no room for, as lines; `lost` counts those that the checkpoint had no
-    room for either.
+    room for either. `stage` is that of the train loader; `observed` are the metrics of the passes that had their turn,
+    which a curriculum may still want.
     """
 
     step: int
@@ -48,6 +49,8 @@ class Position:
     events: int
     waiting: tuple[str, ...] = ()
     lost: int = 0
+    stage: int = 0
+    observed: Mapping[str, float] = field(factory=dict)
 
 
 @frozen
@@ -97,6 +100,9 @@ def write_checkpoint(root: Path, position: Position, tensors: Tensors, facts: Ma
             "events": position.events,
             "waiting": list(position.waiting),
             "lost": position.lost,
+            "stage": position.stage,
+            # As hexadecimal text: exact, and a place for what JSON has no number for.
+            "observed": {name: float(value).hex() for name, value in position.observed.items()},
             "nonce": nonce,
             "files": files,
             "tensors": index,

@@ -41,8 +41,11 @@ class Pass:
     contexts: Contexts
     views: Views
 
-    def run(self, step: int, index: int, tensors: Tensors, stopped: Callable[[], bool]) -> Report | None:
-        """Evaluation number `index` of this pass, after `step` steps; None if it was stopped on the way."""
+    def run(self, step: int, index: int, tensors: Tensors, stopped: Callable[[], bool], stage: int) -> Report | None:
+        """Evaluation number `index` of this pass, after `step` steps; None if it was stopped on the way.
+
+        `stage` is that of the training, of which graphs may know.
+        """
         context = {
             "step": step,
             "steps": self.plan.steps,
@@ -61,7 +64,7 @@ class Pass:
                 return None
             numbers = self.loader.indices(q)
             call = self.calls.get(self.evaluation.graph, len(numbers))
-            scalars = self.contexts.make(**context, microbatch=place, trip=0, stage=0, share=1.0)
+            scalars = self.contexts.make(**context, microbatch=place, trip=0, stage=stage, share=1.0)
             fields = self.loader.read(numbers, index)
             results = call({"param": params, "buffer": buffers, "field": fields, "ctx": scalars})
             collected.add(call, results, len(numbers))

@@ -27,6 +27,7 @@ class Generation:
     views: Views
     loader: OpenLoader | None
     prompt: str | None = None
+    stage: int = 0  # of the loader
     _codecs: dict[str, Codec | None] = field(factory=dict, init=False)
 
     def due(self, at: str, step: int) -> list[Generator]:
@@ -83,6 +84,6 @@ class Generation:
             progress=step / self.plan.steps,
             trip=trip,
             microbatch=0,
-            stage=0,
+            stage=self.stage,
             share=1.0,
         )

@@ -39,14 +39,15 @@ class Keeper:
         every = self.run.checkpoint_every
         return every is not None and step % every == 0 and step != self.last
 
-    def commit(self, step: int, skipped: int, evaluated: tuple[str, ...], tensors: Tensors) -> bool:
+    def commit(self, position: Position, tensors: Tensors) -> bool:
         """Writes, verifies, then lets old ones go. A failure is reported, costs nothing else, and gives
-        False.
+        False. What a position says of the event stream is filled in here.
         """
         started = time.perf_counter()
+        step = position.step
         try:
             length = self.events.sync()
-            written = self._write(Position(step, skipped, evaluated, length, self.events.waiting), tensors)
+            written = self._write(evolve(position, events=length, waiting=self.events.waiting), tensors)
             verify(written.path)
         except (OSError, SxError) as fault:
             self._failed(step, fault)

@@ -10,9 +10,12 @@ from pathlib import Path
 
 from attrs import define, evolve, field, frozen
 
+from sexpgpu.data.loader import OpenLoader
 from sexpgpu.diag import Diagnostic, Note, Span, error, warning
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Tensors
+from sexpgpu.runtime.checkpoint import Position
+from sexpgpu.runtime.curriculum import Curriculum
 from sexpgpu.runtime.evaluate import Pass
 from sexpgpu.runtime.events import EventStream
 from sexpgpu.runtime.generate import Generation
@@ -41,7 +44,10 @@ class Outcome:
 
 @define
 class Loop:
-    """One run from `done` steps on. `skipped` and `evaluated` are those of a checkpoint's position."""
+    """One run from `done` steps on. `skipped`, `evaluated` and `observed` are those of a checkpoint's position.
+
+    `stages` is the train loader at each of its stages, of which `curriculum` chooses where there are several.
+    """
 
     experiment: Experiment
     plan: Plan
@@ -59,7 +65,10 @@ class Loop:
     status: Status
     progress: Progress
     signals: Signals
+    stages: Sequence[OpenLoader]
     report: Callable[[Diagnostic], None]
+    curriculum: Curriculum | None = None
+    observed: dict[str, float] = field(factory=dict)
     _metrics: dict[str, float] = field(factory=dict, init=False)
     _pace: Pace = field(factory=Pace, init=False)
 
@@ -89,6 +98,7 @@ class Loop:
         self._pace.add(seconds)
         self.done += 1
         self.evaluated.clear()
+        self.observed.clear()
         self.skipped = self.skipped + 1 if result.refusal else 0
         if self._logged(step) or result.refusal:
             self._tell(step, result, seconds)
@@ -190,11 +200,12 @@ class Loop:
             name = each.evaluation.name
             self.status.update("evaluating", {"step": self.done})
             started = time.perf_counter()
-            report = each.run(self.done, index, self.tensors, self.signals.stopped)
+            report = each.run(self.done, index, self.tensors, self.signals.stopped, self.trainer.stage)
             if report is None:
                 return
             self.evaluated.append(name)
             self._metrics |= report.metrics
+            self.observed |= report.metrics
             self.events.write(
                 "eval",
                 self.done,
@@ -208,8 +219,27 @@ class Loop:
             shown = "  ".join(f"{key} {value:.4f}" for key, value in report.metrics.items())
             self.progress.say(f"step {self.done}  {shown}")
             self._show(report.samples, name)
+        if pending:
+            self._choose_stage()
         if pending and not self.signals.stopped():
             self._generate("eval")
+
+    def _choose_stage(self) -> None:
+        """The stage of the next steps, where all that the curriculum looks at has been evaluated."""
+        planned = [p.evaluation.name for p in self.passes if p.turns.planned(self.done)]
+        if self.curriculum is None or not self.curriculum.due(planned):
+            return
+        stage = self.curriculum.choose(self.done, self.trainer.stage, self.observed)
+        if stage != self.trainer.stage:
+            name = self.experiment.train_loader.stages[stage].name
+            self.events.write("annotation", self.done, name="stage", data={"stage": stage, "name": name})
+            self.progress.say(f"step {self.done}  stage {name}")
+            self.use_stage(stage)
+
+    def use_stage(self, stage: int) -> None:
+        """What reads the train loader reads that stage from now on."""
+        self.trainer.stage = self.generation.stage = stage
+        self.trainer.loader = self.generation.loader = self.stages[stage]
 
     def _checkpoint(self) -> None:
         asked = self.signals.take_checkpoint_request()
@@ -217,7 +247,10 @@ class Loop:
             self._commit()
 
     def _commit(self) -> bool:
-        return self.keeper.commit(self.done, self.skipped, tuple(self.evaluated), self.tensors)
+        position = Position(
+            self.done, self.skipped, tuple(self.evaluated), 0, stage=self.trainer.stage, observed=dict(self.observed)
+        )
+        return self.keeper.commit(position, self.tensors)
 
 
 def _shown(origin: tuple[str, Span | None] | None) -> dict[str, str | None] | None:

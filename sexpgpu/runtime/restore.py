@@ -131,10 +131,20 @@ def restore(path: Path, experiment: Experiment) -> Restored:
         index["skipped"],
         tuple(index["evaluated"]),
         index["events"],
-        # Checkpoints of this format were written without these two at first.
+        # Checkpoints of this format were written without these at first.
         tuple(index.get("waiting", ())),
         index.get("lost", 0),
+        index.get("stage", 0),
+        {name: float.fromhex(value) for name, value in index.get("observed", {}).items()},
     )
+    stages = max(1, len(experiment.train_loader.stages))
+    if position.stage >= stages:
+        raise error(
+            "E-CKPT-004",
+            f"{path} is of a later stage of the train loader than the experiment has",
+            expected=f"a stage below {stages}",
+            actual=str(position.stage),
+        )
     return Restored(path, position, Tensors(groups["param"], groups["buffer"], groups["state"]), index)
 
 

@@ -14,6 +14,7 @@ from sexpgpu import knobs
 from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Calls, contexts_of
+from sexpgpu.runtime.curriculum import Curriculum
 from sexpgpu.runtime.directory import RunDirectory, choose_directory, holds_a_run, versions
 from sexpgpu.runtime.engine import Engine
 from sexpgpu.runtime.evaluate import Pass
@@ -179,7 +180,11 @@ def _run_in(
             progress=Progress(options.stream, plan.stop, options.quiet, not knobs.NO_COLOR.get()),
             signals=signals,
             report=reports.add,
+            stages=loaders.stages(experiment.train_loader),
+            curriculum=Curriculum(experiment, calls, contexts, plan) if experiment.curriculum else None,
+            observed=dict(start.position.observed),
         )
+        loop.use_stage(start.position.stage)
         started = time.perf_counter()
         outcome = loop.run()
         code = _close(outcome, events, status, signals, time.perf_counter() - started)

@@ -93,6 +93,7 @@ class TrainStep:
     loader: OpenLoader
     plan: Plan
     contexts: Contexts
+    stage: int = 0  # of the loader
     _updates: list[_Update] = field(init=False)
     _per_microbatch: frozenset[str] = field(init=False)
 
@@ -138,7 +139,7 @@ class TrainStep:
         ]
 
     def _context(self, step: int, **values: float) -> dict[str, Array]:
-        common = {"microbatch": 0, "trip": 0, "stage": 0, "share": 1.0} | values
+        common = {"microbatch": 0, "trip": 0, "stage": self.stage, "share": 1.0} | values
         progress = step / self.plan.steps
         epoch = self.plan.epochs_before(step)
         return self.contexts.make(step=step, steps=self.plan.steps, epoch=epoch, progress=progress, **common)

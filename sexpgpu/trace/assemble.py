@@ -22,6 +22,7 @@ from sexpgpu.lang.recovery import poison_of
 from sexpgpu.lang.session import Session
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.contract import Contract, look_up
+from sexpgpu.trace.curriculum import trace_stages
 from sexpgpu.trace.declarations import Declarations, EvaluationValue, LoaderValue, StageValue
 from sexpgpu.trace.generators import trace_generator
 from sexpgpu.trace.graph import GraphTrace, Tracer
@@ -53,6 +54,7 @@ class Traced:
     evaluations: tuple[Evaluation, ...] = ()
     generators: tuple[Generator, ...] = ()
     views: dict[str, str] = field(factory=dict)
+    curriculum: str | None = None
 
 
 STAND_IN_RUN = RunConfig(steps=1, epochs=None)
@@ -96,7 +98,10 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
     for buffer in buffers:
         with _reporting(session, buffer.span):
             trace_init(tracer, buffer)
-    evaluations = _trace_evaluations(session, declared, traced)
+    evaluations, observed = _trace_evaluations(session, declared, traced)
+    with _reporting(session, contract.spans["curriculum"] or session.span_of("train-loader")):
+        if len(evaluations) == len(declared.evaluations) and not session.failures:
+            traced.curriculum = trace_stages(tracer, contract, declared, observed)
     generators = []
     for generator in declared.generators:
         if isinstance(contract.train_loader, Poison):
@@ -149,17 +154,21 @@ def _trace_optimizer(
     return groups
 
 
-def _trace_evaluations(session: Session, declared: Declarations, traced: Traced) -> list[EvaluationValue]:
-    """Those of the declared evaluations that could be traced."""
+def _trace_evaluations(
+    session: Session, declared: Declarations, traced: Traced
+) -> tuple[list[EvaluationValue], dict[str, None]]:
+    """Those of the declared evaluations that could be traced, and the metrics that they report."""
     contract = traced.contract
     done = []
+    observed: dict[str, None] = {}
     for evaluation in declared.evaluations or stand_in_evaluations(session, contract):
         if evaluation.evaluate is None and contract.evaluate is None:
             continue
         with _reporting(session, evaluation.span):
-            trace_evaluation(traced.tracer, contract, evaluation, _rows(evaluation.loader))
+            graph = trace_evaluation(traced.tracer, contract, evaluation, _rows(evaluation.loader))
+            observed |= dict.fromkeys(output.name for output, _ in graph.outputs if output.role == "metric")
             done.append(evaluation)
-    return done
+    return done, observed
 
 
 def _rows(loader: LoaderValue | Poison) -> int:

@@ -34,6 +34,7 @@ class Contract:
     objective: Callable[..., Any]
     evaluate: Callable[..., Any] | None
     optimizer: Optimizer | OptimizerGroups | None
+    curriculum: Callable[..., Any] | None
     spans: dict[str, Span | None]  # where the contract's functions are defined
     explain: Callable[[Exception], SxError]  # the coded error that an exception out of a Lisp call amounts to
 
@@ -59,6 +60,8 @@ _FORMS = {
     "optimizer": ("E-RUN-006", "an optimizer", "(def optimizer (adamw :lr 1e-3))"),
     "defrun": ("E-RUN-007", "one defrun", "(defrun :steps 1000 :seed 1)"),
 }
+
+_FUNCTIONS = ("prepare", "eval-prepare", "objective")
 
 
 def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) -> Contract | None:
@@ -100,7 +103,8 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
         as_function(values["objective"]),
         evaluate,
         None if isinstance(optimizer, Poison) else optimizer,
-        {name: session.span_of(name) for name in ("prepare", "eval-prepare", "model", "objective", "evaluate")},
+        session.function("curriculum"),
+        {name: session.span_of(name) for name in (*_FUNCTIONS, "model", "evaluate", "curriculum")},
         session.explained,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
+from sexpgpu.data.codec import codec_of
 from sexpgpu.data.source import Bpe, ByStep, Chars, Lines, Source, source_leaves
 from sexpgpu.diag import error
 from sexpgpu.experiment import Generator
@@ -119,7 +120,12 @@ class _Clauses:
                 self.declared.span,
                 help="(defgenerator name (:trips n :text SOURCE) ...) names the text that ids mean",
             )
-        return graph.input("prompt", "prompt", TensorType((len(self.flags.prompt),), "i32"), source="the prompt")
+        ids = len(self.flags.prompt)
+        if isinstance(source_leaves(self.text)[0], Bpe):
+            codec = codec_of(self.text)
+            assert codec is not None
+            ids = len(codec.encode(self.flags.prompt))
+        return graph.input("prompt", "prompt", TensorType((ids,), "i32"), source="the prompt")
 
 
 def _carry(graph: GraphTrace, state: list[Tensor]) -> None:

@@ -33,7 +33,7 @@ def trace_train(tracer: Tracer, contract: Contract, rows: int, name: str = "trai
         if poison_among([*outputs, *labels]) is None:
             _require_labels(contract, contract.objective, "prepare", len(outputs) + len(labels))
         given = _call(graph, contract, "objective", contract.objective, outputs, labels)
-        with _shown_at(contract, "objective"):
+        with shown_at(contract, "objective"):
             loss = as_tensor(one(given), "objective")
         if loss.type.shape or not loss.type.is_float:
             raise error(
@@ -75,7 +75,7 @@ def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationVal
 
 
 @contextmanager
-def _shown_at(contract: Contract, name: str) -> Iterator[None]:
+def shown_at(contract: Contract, name: str) -> Iterator[None]:
     """A fault that names no place of its own is shown at the contract function that was called."""
     try:
         yield

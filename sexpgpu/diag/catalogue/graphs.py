@@ -297,9 +297,8 @@ TRACING: tuple[Entry, ...] = (
           "One graph reads every stage of a loader, so all stages have fields of the same names and types.",
           "(defloader train-loader (:batch 8) (stage a (x (chars \"a.txt\"))) (stage b (y (chars \"a.txt\"))))"),
     Entry("E-LOAD-044", "an evaluation with stages",
-          "`curriculum` chooses stages for training, by what evaluations report. Evaluations are comparable "
-          "only if they "
-          "read the same records each time: they have a loader without stages.",
+          "`curriculum` chooses stages for training, by what evaluations report. Evaluations are comparable only if "
+          "they read the same records each time: they have a loader without stages.",
           "(defeval val (:loader train-loader))"),
     Entry("E-RUN-001", "no train-loader", "The run reads its batches from the loader named `train-loader`.", ""),
     Entry("E-RUN-002", "no prepare", "`prepare` turns a batch into the model's input and the labels.", ""),
@@ -331,6 +330,18 @@ TRACING: tuple[Entry, ...] = (
           "output, or reads it only through what passes no gradient: stop-gradient, a comparison, argmax, a cast to "
           "integers.",
           "(defun objective (logits labels) 1.0)"),
+    Entry("E-RUN-036", "a curriculum with nothing to choose",
+          "`curriculum` gives the stage of the train loader to use next, so the train loader has stages.",
+          "(defun curriculum (ctx) 1)"),
+    Entry("E-RUN-027", "stages that nothing chooses",
+          "A run begins with the first stage of its train loader; `curriculum` goes on to others.",
+          "(defloader train-loader (:batch 8) (stage a (x xs)) (stage b (x ys)))"),
+    Entry("E-RUN-028", "a curriculum that gives no stage",
+          "`curriculum` gives the number of a stage, from 0: an integer, or a scalar of i32.",
+          "(defun curriculum (ctx) (getf (getf ctx :metrics) :val/loss))"),
+    Entry("E-RUN-029", "a curriculum that is never asked",
+          "`curriculum` is called when evaluations have been made, and the file declares none.",
+          "(defun curriculum (ctx) 1)"),
     Entry("E-RUN-032", "a generator without an end",
           "A generator runs its trip a number of times that it states.",
           "(defgenerator story () (:init (ctx) ...) ...)"),

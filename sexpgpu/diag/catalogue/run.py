@@ -83,16 +83,15 @@ ENTRIES: tuple[Entry, ...] = (
         "E-LOAD-010",
         "a length that is none",
         "A window, its stride, `contexts`, `take`, `:pad`, and every declared fact count something: one at least; "
-        "`:skip` may be 0. The weights of a `mix` are numbers above 0. A declared `:shape` has an axis for "
-        "the records, and a table's has two.",
+        "`:skip` may be 0. The weights of a `mix` are numbers above 0. A declared `:shape` has an axis for the "
+        "records, and a table's has two.",
         """(csv "table.csv" :shape '(100))""",
     ),
     Entry(
         "E-LOAD-011",
         "an address instead of a path",
-        "Sources read files of this machine. A path with `://` in it compiles, with its facts declared, but "
-        "a run needs "
-        "the file.",
+        "Sources read files of this machine. A path with `://` in it compiles, with its facts declared, but a run "
+        "needs the file.",
         '(npy "s3://bucket/tokens.npy" :shape \'(1000) :dtype :i32)',
     ),
     Entry(
@@ -130,6 +129,12 @@ ENTRIES: tuple[Entry, ...] = (
         "The run is to end before the step of the checkpoint that it would go on from, so there is nothing it could "
         "do. Nothing was changed. `--steps` counts from the start of the run, not from the checkpoint.",
         "sexpgpu run file.sx --steps 500; sexpgpu run file.sx --resume latest --steps 100",
+    ),
+    Entry(
+        "E-RUN-103",
+        "a stage that is not there",
+        "`curriculum` gave a number that is no stage of the train loader; stages count from 0.",
+        "(defun curriculum (ctx) 7)",
     ),
     Entry(
         "E-NUM-001",
@@ -270,9 +275,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "E-DEV-010",
         "a package that is not installed",
-        "Training needs few packages; `watch` and `lsp`, and the sources `parquet` and `bpe`, need one more "
-        "each, which "
-        "an extra of sexpgpu's installs.",
+        "Training needs few packages; `watch` and `lsp`, and the sources `parquet` and `bpe`, need one more each, "
+        "which an extra of sexpgpu's installs.",
         "sexpgpu watch file.sx",
     ),
 )
