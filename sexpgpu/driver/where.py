@@ -302,6 +302,8 @@ def _text(session: Session, file: str) -> str:
 def _module(file: str) -> str:
     """The name of the library's module that a file is, "" of a file of the user's."""
     path = Path(file)
-    if path in (PRELUDE, LIBRARY / "forms.sx"):
+    if path in (PRELUDE, LIBRARY / "forms.sx", LIBRARY / "losses.sx"):
         return "the prelude"
-    return f"{modules.STANDARD}{path.stem}" if path.parent == LIBRARY else ""
+    if not path.is_relative_to(LIBRARY):
+        return ""
+    return modules.STANDARD + path.relative_to(LIBRARY).with_suffix("").parts[0]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sexpgpu.diag.catalogue import ENTRIES
-from sexpgpu.lang import loop, modules, selection
+from sexpgpu.lang import knobvalues, loop, modules, selection
 from sexpgpu.lang.analyze import specials
 from sexpgpu.lang.analyze.grammar import SPECIALS
 from sexpgpu.lang.builtin import Builtin, Library
@@ -145,7 +145,7 @@ def special_shapes() -> dict[str, dict[str, str]]:
     written = (("iteration", loop.library), ("structures", structures.library), ("text", printing.library))
     for group, library in written:
         found[group] |= {macro.name: macro.shape for macro in library.macros.values()}
-    top = (modules.SHAPE, "(provide name...)", selection.KNOBS, selection.VARIANT, selection.SWEEP)
+    top = (modules.SHAPE, "(provide name...)", knobvalues.KNOBS, selection.VARIANT, selection.SWEEP)
     found["file"] |= {shape[1:].split(" ", 1)[0]: shape for shape in top}
     return found
 

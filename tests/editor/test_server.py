@@ -117,8 +117,8 @@ def test_definitions(client: Client) -> None:
 
     assert go("gpt-block)))") == ("gpt2.sx", "(defmodel gpt-block ()")
     assert go("layer-norm width))\n  (defsub attn") == (
-        "nn.sx",
-        "(defmodel layer-norm (width &key ((:bias bias-p) t) (eps 1e-5))",
+        "dense.sx",
+        "(defmodel layer-norm (width &key ((:bias bias-p) t) (eps 1e-5) init)",
     )
     assert go("cross-entropy logits targets))\n(defun evaluate")[0] == "losses.sx"
     assert go("defmodel gpt2")[1].startswith("(defmacro defmodel")
