@@ -11,8 +11,8 @@ from typing import Final
 _BY_STEPS: Final[dict[int, str]] = {
     0: """
         car cdr caar cadr cdar cddr caddr cdddr first second third rest cons nth nthcdr length elt aref svref char schar
-        gethash vector-push + - * / = < > <= >= /= 1+ 1- mod rem floor truncate ceiling round abs min max ash logand
-        logior logxor zerop plusp minusp evenp oddp eq eql not null atom consp listp symbolp stringp numberp integerp
+        gethash vector-push + - * / = < > <= >= /= 1+ 1- mod rem abs min max ash
+        zerop plusp minusp evenp oddp eq eql not null atom consp listp symbolp stringp numberp integerp
         floatp rationalp characterp vectorp functionp identity values list list*
     """,
     12: """

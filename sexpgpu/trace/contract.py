@@ -142,5 +142,5 @@ def _added(end: Span, name: str, form: str, found: Any) -> tuple[Edit, ...]:
 
 def _end(session: Session, file: str) -> Span:
     """The last line of a file: where a missing form would go."""
-    lines = session.sources.get(file, "").rstrip().splitlines() or [""]
+    lines = session.sources.get(file, "").rstrip().split("\n")
     return Span(file, len(lines), 1, len(lines), len(lines[-1]) + 1)

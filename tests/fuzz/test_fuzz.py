@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz.running import Sums, results
+from tests.fuzz.running import BUSY_CPU_SECONDS, Sums, results
 
 FEW = {"bytes": 500, "soup": 400, "calls": 400, "mutation": 120, "traced": 80}
 MANY = {"bytes": 12_000, "soup": 14_000, "calls": 16_000, "mutation": 5_000, "traced": 3_000}
@@ -13,7 +13,7 @@ MANY = {"bytes": 12_000, "soup": 14_000, "calls": 16_000, "mutation": 5_000, "tr
 def _tried(kind: str, first: int, last: int) -> Sums:
     sums = Sums()
     for told in results(kind, first, last):
-        sums.add(told)
+        sums.add(told, BUSY_CPU_SECONDS)
     return sums
 
 

@@ -117,3 +117,8 @@ def test_a_place_that_stands_for_itself() -> None:
 def test_a_parenthesis_that_closes_nothing_before_any_form() -> None:
     found = fault("\n 1)-1")
     assert (found.code, found.fix[0].span.line, found.fix[0].span.col) == ("E-READ-002", 2, 3)
+
+
+@pytest.mark.parametrize("text", ["(null -1)", '(null "a")', "(eq 'a 1)", "(not 5)", "(if (null 2) 1 nil)"])
+def test_what_is_known_when_it_is_compiled_compiles_without_a_warning(text: str) -> None:
+    assert shown(text) == "nil"

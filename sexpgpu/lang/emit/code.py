@@ -49,6 +49,8 @@ def choose(test: ast.expr, then: ast.expr, orelse: ast.expr, loc: Loc) -> ast.ex
 
 
 def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, loc: Loc) -> ast.expr:
+    if isinstance(op, ast.Is | ast.IsNot) and isinstance(left, ast.Constant):  # a number or string is no symbol
+        return constant(isinstance(op, ast.IsNot), loc)
     return placed(ast.Compare(left, [op], [right]), loc)  # type: ignore[no-any-return]
 
 
