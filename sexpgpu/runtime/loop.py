@@ -138,7 +138,8 @@ class Loop:
         committed.
         """
         span = self._place_of(refusal.tensor)
-        what = {None: "the gradient norm", "loss": "the loss"}.get(refusal.tensor, f"the gradient of {refusal.tensor}")
+        made = "update" if refusal.updating else "gradient"
+        what = {None: "the gradient norm", "loss": "the loss"}.get(refusal.tensor, f"the {made} of {refusal.tensor}")
         where = "" if refusal.microbatch is None else f", microbatch {refusal.microbatch}"
         message = f"step {step}{where}: {what} is not finite; nothing of the step is kept"
         notes = []
@@ -163,7 +164,7 @@ class Loop:
                 "E-NUM-001",
                 f"{self.skipped} steps in a row were not finite",
                 span,
-                expected="a finite loss and a finite gradient norm",
+                expected="a finite loss, gradient norm and update",
                 actual=f"{what} is not, at step {step}",
                 notes=[*notes, Note(f"records {_some(refusal.records)}")],
                 help="the newest checkpoint has the last good state; try a lower rate or `:clip-norm`",

@@ -24,7 +24,7 @@ from sexpgpu.runtime.plan import Plan
 class Refusal:
     """Why a step committed nothing: the first tensor that was not finite, and where that showed.
 
-    `tensor` is `loss` or a parameter path (its gradient), or None when only the norm overflowed. `microbatch`
+    `tensor` is `loss` or a parameter path (its gradient or update), or None when only the norm overflowed. `microbatch`
     is known for the loss. `origin` is what was not finite first in the train graph, in words, and its place.
     """
 
@@ -32,6 +32,7 @@ class Refusal:
     microbatch: int | None
     records: tuple[int, ...]
     origin: tuple[str, Span | None] | None = None
+    updating: bool = False  # loss and gradients are finite, what the optimizer makes of them is not
 
 
 @frozen
@@ -84,6 +85,15 @@ class _Update:
         return cls(call, params, group, tuple(named))
 
 
+@frozen
+class _Updated:
+    """What the update graphs gave: parameters by path, states by `path/state`, the series that they report."""
+
+    params: dict[str, Array] = field(factory=dict)
+    states: dict[str, Array] = field(factory=dict)
+    reported: dict[str, float] = field(factory=dict)
+
+
 @define
 class TrainStep:
     """Runs steps of one experiment; made once a run."""
@@ -121,8 +131,16 @@ class TrainStep:
             if limit is not None:
                 clip(gathered.gradients, norm, limit)
             context = self._context(step, grad_norm=norm, loss=gathered.loss)
-            metrics |= self._apply(tensors, gathered.gradients, context)
-            tensors.buffers.update(gathered.buffers)
+            updated = self._apply(tensors, gathered.gradients, context)
+            metrics |= updated.reported
+            spoilt = first_not_finite(updated.params) or first_not_finite(updated.states)
+            if spoilt is None:
+                tensors.params |= updated.params
+                tensors.states |= updated.states
+                tensors.buffers.update(gathered.buffers)
+            else:
+                records = tuple(np.concatenate([batch.indices for batch in batches]).tolist())
+                refusal = Refusal(spoilt.partition("/")[0], None, records, updating=True)
         rows = sum(batch.rows for batch in batches)
         return StepResult(gathered.loss, metrics, gathered.collected.counters, rows, refusal)
 
@@ -215,10 +233,10 @@ class TrainStep:
         kept = {path: tensors.buffers[path][microbatch] for path in self._per_microbatch}
         return tensors.buffers | kept
 
-    def _apply(self, tensors: Tensors, gradients: dict[str, Array], context: dict[str, Array]) -> dict[str, float]:
-        """Runs every update graph on every parameter it serves; gives the series that they report."""
+    def _apply(self, tensors: Tensors, gradients: dict[str, Array], context: dict[str, Array]) -> _Updated:
+        """Runs every update graph on every parameter it serves; changes nothing."""
         several = len(self.experiment.groups) > 1
-        reported: dict[str, float] = {}
+        updated = _Updated()
         for update in self._updates:
             for path in update.params:
                 gradient = gradients.pop(path)
@@ -237,14 +255,14 @@ class TrainStep:
                 for output, result in zip(update.call.executable.spec.outputs, results, strict=True):
                     match output.role:
                         case "param":
-                            tensors.params[path] = result
+                            updated.params[path] = result
                         case "state":
-                            tensors.states[f"{path}/{output.name.rpartition('/')[2]}"] = result
+                            updated.states[f"{path}/{output.name.rpartition('/')[2]}"] = result
                         case _:
                             series = f"optim/{output.name}"
                             series = f"{series}.{update.group}" if several else series
-                            reported.setdefault(series, float(result))
-        return reported
+                            updated.reported.setdefault(series, float(result))
+        return updated
 
 
 def _refusal(gathered: _Gathered, batches: Sequence[_Microbatch]) -> Refusal:
