@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 FILES = sorted(EXAMPLES.glob("*.sx"))
-TRAINED = [file for file in FILES if file.stem != "mnist"]  # its data are not in the tree
+ELSEWHERE = ("mnist", "mnist-bn", "mnist-conv", "ddpm")  # MNIST is not in the tree; test_examples.py makes it up
+TRAINED = [file for file in FILES if file.stem not in ELSEWHERE]
+WARNED = {"ddpm": ["W-NAME-001"]}  # it defines an `ema` of its own, to show how
 
 
 def sexpgpu(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +32,7 @@ def losses(out: Path) -> list[float]:
 def test_an_example_compiles(file: Path) -> None:
     done = sexpgpu("check", str(file))
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert re.findall(r"[EW]-[A-Z]+-[0-9]{3}", done.stderr) == WARNED.get(file.stem, [])
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
