@@ -34,6 +34,7 @@ from sexpgpu.tensortype import TensorType
 __all__ = ["Context", "Report", "from_mlir", "open_context", "operations", "path_of", "span_of", "to_mlir"]
 
 Result = TypeVar("Result")
+MOST_ELEMENTS = 1 << 48  # MLIR itself ends the process, or its bindings raise, somewhere above 2^62
 _NAMELESS = "-"
 _INEXACT = frozenset({"float", "floats", "number"})  # as keys, 0.0 and -0.0 would be one
 
@@ -69,6 +70,13 @@ class Context:
         """The `tensor<...>` of a TensorType."""
         found = self.types.get(type)
         if found is None:
+            if max(type.shape, default=0) > MOST_ELEMENTS or type.size > MOST_ELEMENTS:
+                raise error(
+                    "E-SHAPE-005",
+                    "a tensor has more elements than any machine has memory for",
+                    expected="at most 2^48 elements",
+                    actual=str(type),
+                )
             found = self.types[type] = attributes.to_mlir(type, self.mlir)
         return found
 

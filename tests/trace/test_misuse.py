@@ -71,6 +71,8 @@ CALLS: tuple[tuple[str, str], ...] = (
     ("E-SHAPE-045", '(einsum "ij,jk" x x)'),
     ("E-SHAPE-045", '(einsum "ii" x)'),
     ("E-DTYPE-007", "(cross-entropy x (cast i :float))"),
+    ("E-VALUE-012", "(constant '(1d300) :dtype :f32)"),
+    ("E-SHAPE-005", "(zeros '(99999999999999999999999))"),
     ("E-SHAPE-026", "(cross-entropy x (ones '(3) :dtype :i32))"),
     ("E-VALUE-012", "(random-integer '(2) 0)"),
     ("E-VALUE-015", "(dropout x 1)"),

@@ -162,7 +162,17 @@ def constant(data: Any, *, dtype: Any = NIL) -> Tensor:
             )
         require_held("constant", int(array.min()), int(array.max()), target)
         array = np.asarray(nested, dtype=np.int64) if _whole(nested) else array  # beyond 2^53, too
-    return graph.constant(array.astype(numpy_dtype(target)), TensorType(array.shape, target))
+    with np.errstate(over="ignore"):
+        held = array.astype(numpy_dtype(target))
+    if target not in INTEGERS and (np.isinf(held) & np.isfinite(array)).any():
+        greatest = float(np.abs(array[np.isfinite(array)]).max())
+        raise error(
+            "E-VALUE-012",
+            f"`constant`: a number is too great for {target}",
+            expected=f"at most {float(np.finfo(numpy_dtype(target)).max):.4g}",
+            actual=f"{greatest:.4g}",
+        )
+    return graph.constant(held, TensorType(array.shape, target))
 
 
 def _numbers(data: Any) -> Any:
