@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sexpgpu.lang.module import Module
     from sexpgpu.lang.session import Session
 
+MACRO_WORK = 6_000
+"""Steps that compiling a macro takes."""
 DEFERRED_FILE = "<deferred>"
 
 
@@ -107,6 +109,8 @@ class Deferred:
         if self._failure is not None:
             raise Poisoned(self._failure)
         if self._made is None:
+            if self.macro and not self.module.internal:  # macros can define macros without end
+                self.session.spend(MACRO_WORK)
             analyzer = Analyzer(self.session, self.module, waits=True)
             try:
                 if self.macro:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mlir import ir
 
@@ -23,7 +23,7 @@ from sexpgpu.dialects.opdef import Move
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.signature import write_signature
 from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig, SampleForm
-from sexpgpu.lang.active import active
+from sexpgpu.lang.active import active, spend_steps
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.session import current_span
 from sexpgpu.tensortype import DType, TensorType
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _COUNTERS = {"train": ("microbatch", "step", ""), "eval": ("microbatch", "", ""), "generate": ("", "", "trip")}
 """What the loop counts into the counters (microbatch, step, trip) of a stream's random numbers."""
 
+OPERATION_WORK: Final = 100
+"""Steps that an operation takes, so that a loop over tensors ends as any other."""
 _active: ContextVar[GraphTrace | None] = ContextVar("active graph", default=None)
 
 
@@ -218,6 +220,7 @@ class GraphTrace:
         """
         from sexpgpu.trace.tensor import Tensor
 
+        spend_steps(OPERATION_WORK)
         span = current_span()
         self.builder.location = self.location(span)
         with _noting(operands):
@@ -230,6 +233,7 @@ class GraphTrace:
         """`emit` for an operation of several results."""
         from sexpgpu.trace.tensor import Tensor
 
+        spend_steps(OPERATION_WORK)
         span = current_span()
         self.builder.location = self.location(span)
         with _noting(operands):

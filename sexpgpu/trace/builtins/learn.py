@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sexpgpu.diag import error
-from sexpgpu.lang.active import active, as_function
+from sexpgpu.lang.active import active, as_function, spend_steps
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.faults import calling_span, current_span
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
@@ -21,10 +21,14 @@ from sexpgpu.trace.tensor import as_tensor
 
 library = Library("models")
 
+DECLARING_WORK: Final = 200
+"""Steps that an instance of a model takes, and a parameter: models may nest without end."""
+
 
 @library.builtin("%defmodel", "(kind body)")
 def model(kind: Any, body: Any) -> Model:
     """An instance of a model: `body` declares into it."""
+    spend_steps(DECLARING_WORK)
     instance = Model(name("defmodel", kind), span=calling_span())
     recovery = active().recovery
     known = recovery.count
@@ -57,6 +61,7 @@ def param(
             f"parameter `{name('defparam', key)}` has no initializer",
             help=":init (normal 0.02)",
         )
+    spend_steps(DECLARING_WORK)
     place, made = current_span(), owner.span
     elsewhere = made is not None and place is not None and made.file != place.file
     declared = Parameter(
