@@ -58,13 +58,13 @@ _BY_STEPS: Final[dict[int, str]] = {
         cerror error
     """,
     250: """
-        nintersection nsublis nunion rationalize remove-if remove-if-not sublis subst
+        nintersection nsublis nunion remove-if remove-if-not sublis subst
     """,
     400: """
         pprint set-exclusive-or warn
     """,
     600: """
-        read-from-string subtypep
+        rationalize read-from-string subtypep
     """,
 }
 

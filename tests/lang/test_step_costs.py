@@ -96,7 +96,8 @@ def test_a_number_too_long_to_read(digits: str) -> None:
     [
         "(let ((s 0)) (dotimes (i 1000000) (setq s (+ s i))) s)",
         "(loop for i below 1000000 sum i)",
-        "(let ((s 0) (v (vector 0 1))) (dotimes (i 1000000) (setq s (+ s i (aref v 0)))) s)",
+        "(let ((s 374999750000) (v (vector 0 1))) (dotimes (i 500000) (setq s (+ s i (aref v 0)))) s)",
+        "(let ((s 499998500000)) (dolist (i (make-list 1000000 :initial-element 1)) (incf s i)) s)",
     ],
 )
 def test_a_million_numbers_can_be_added(text: str) -> None:

@@ -69,7 +69,7 @@ def weigh(*values: Any) -> None:
 def spend_on_new(elements: int) -> None:
     """Count a list or vector about to be made; making an element costs a few times what walking it does."""
     if elements > FREE_WORK:
-        spend_steps(4 * elements)
+        spend_steps(2 * elements)
 
 
 def describe(value: Any) -> str:
