@@ -22,8 +22,8 @@ class Pass:
 
     name: ClassVar[str]
 
-    def run(self, module: Any, context: Context) -> None:
-        """Rewrite the MLIR `module`, which lives in `context`, in place."""
+    def run(self, module: Any, context: Context) -> str | None:
+        """Rewrite the MLIR `module`, which lives in `context`, in place; may say what that was: "24 attention"."""
         raise TypeError(f"{type(self).__name__} does not say what it does")
 
     def __str__(self) -> str:
@@ -34,12 +34,13 @@ class Pass:
 
 @dataclass(frozen=True)
 class Timing:
-    """One executed pass: milliseconds and operations before and after."""
+    """One executed pass: milliseconds, operations before and after, and what it says it did."""
 
     spec: str
     ms: float
     ops_before: int
     ops_after: int
+    did: str = ""
 
 
 class Hook(Protocol):
@@ -54,10 +55,10 @@ def run_pipeline(module: Any, context: Context, pipeline: Sequence[Pass], hook: 
     before = count_ops(module)
     for each in pipeline:
         start = time.perf_counter()
-        each.run(module, context)
+        did = each.run(module, context) or ""
         ms = (time.perf_counter() - start) * 1e3
         after = count_ops(module)
-        timings.append(Timing(str(each), ms, before, after))
+        timings.append(Timing(str(each), ms, before, after, did))
         before = after
         if hook is not None:
             hook(each, module)
