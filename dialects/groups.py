@@ -1,0 +1,141 @@
+"""Fused groups: calls of private functions that a device runs as one kernel.
+
+    func.func private @row_1(%x, %scale) -> %y attributes {sx.group = "row"} { ... ordinary operations ... }
+    %y = func.call @row_1(%x, %scale)
+
+A group is a convex set of operations of one function. What it reads from outside are its operands in order of first
+use; what is read outside are its results. The meaning of the call is the body's: a pass or a device that knows no
+groups may inline it, and `inline_group` does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal, cast, get_args
+
+from attrs import define, field, frozen
+from mlir import ir
+
+from sexpgpu.dialects.builder import Builder
+from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.loops import CALL, callee, inline
+
+Family = Literal["pointwise", "row", "column", "product", "update"]
+FAMILIES: tuple[str, ...] = get_args(Family)
+
+GROUP = "sx.group"
+REASON = "sx.fell_back"
+"""On an operation or a call: why a family that matched was left to the generic lowering."""
+
+
+@frozen
+class Group:
+    """What a device may take as one kernel: its family and the function that says what it computes."""
+
+    family: Family
+    symbol: str
+
+
+def group_of(op: Any) -> tuple[Group, Any] | None:
+    """The group that an operation calls and its function, None for any other operation."""
+    if op.operation.name != CALL:
+        return None
+    func = callee(op)
+    if GROUP not in func.attributes:
+        return None
+    family = cast(Family, ir.StringAttr(func.attributes[GROUP]).value)
+    return Group(family, _symbol(func)), func
+
+
+@define(eq=False)
+class Outliner:
+    """Moves operations of a module into groups; made once a pass, since it knows which names are taken."""
+
+    module: Any
+    context: Context
+    _taken: set[str] = field(init=False)
+    _made: Counter[str] = field(factory=Counter, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        names = (op.operation.attributes["sym_name"] for op in self.module.body.operations)
+        self._taken = {ir.StringAttr(name).value for name in names}
+
+    def outline(self, family: Family, ops: Sequence[Any], at: Any) -> Any:
+        """Move `ops`, in order, into a function of their own; the call in their place stands before `at`.
+
+        `at` is not one of them: every operand made outside stands before it, every reader outside is it or behind it.
+        The call carries the location of the last of `ops`.
+        """
+        inside = set(ops)
+        operands: dict[Any, None] = {}
+        results: list[Any] = []
+        for op in ops:
+            for value in op.operands:
+                if isinstance(value.owner, ir.Block) or value.owner.operation not in inside:
+                    operands[value] = None
+            results += [v for v in op.results if any(use.owner.operation not in inside for use in v.uses)]
+        block = self._body(family, [v.type for v in operands], [v.type for v in results])
+        call = ir.Operation.create(
+            CALL,
+            results=[v.type for v in results],
+            operands=list(operands),
+            attributes={"callee": ir.FlatSymbolRefAttr.get(_symbol(block.owner), context=self.context.mlir)},
+            loc=ops[-1].location,
+            ip=ir.InsertionPoint(at),
+        )
+        for value, result in zip(results, call.results, strict=True):
+            for owner, number in [(use.owner.operation, use.operand_number) for use in value.uses]:
+                if owner not in inside:
+                    owner.operands[number] = result
+        inner = dict(zip(operands, block.arguments, strict=True))
+        end = ir.Operation.create("func.return", operands=results, loc=ops[-1].location, ip=ir.InsertionPoint(block))
+        for op in ops:
+            op.move_before(end)
+            for i, value in enumerate(op.operands):
+                if value in inner:
+                    op.operands[i] = inner[value]
+        return call
+
+    def _body(self, family: Family, operands: Sequence[Any], results: Sequence[Any]) -> Any:
+        """The empty block of a new private function."""
+        mlir = self.context.mlir
+        symbol = self._free(family)
+        nowhere = self.context.location(None)
+        func = ir.Operation.create(
+            "func.func",
+            attributes={
+                "sym_name": ir.StringAttr.get(symbol, context=mlir),
+                "sym_visibility": ir.StringAttr.get("private", context=mlir),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get(operands, results, context=mlir), context=mlir),
+                GROUP: ir.StringAttr.get(family, context=mlir),
+            },
+            regions=1,
+            loc=nowhere,
+            ip=ir.InsertionPoint(self.module.body),
+        )
+        return func.regions[0].blocks.append(*operands, arg_locs=[nowhere] * len(operands))
+
+    def _free(self, family: Family) -> str:
+        while True:
+            self._made[family] += 1
+            symbol = f"{family}_{self._made[family]}"
+            if symbol not in self._taken:
+                return symbol
+
+
+def _symbol(func: Any) -> str:
+    symbol: str = ir.StringAttr(func.operation.attributes["sym_name"]).value
+    return symbol
+
+
+def inline_group(context: Context, call: Any) -> None:
+    """Put the operations of the group that `call` runs back in its place; the function goes."""
+    found = group_of(call)
+    assert found is not None
+    builder = Builder(context, ir.InsertionPoint(call), call.location)
+    _, results = inline(builder, found[1], list(call.operands))
+    for old, new in zip(call.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    call.erase()
+    found[1].erase()
