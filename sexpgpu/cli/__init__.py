@@ -7,6 +7,7 @@ signal n.
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 
@@ -72,7 +73,10 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; an exception that gets here is a fault of ours (70)."""
-    sys.exit(guarded(cli, "sexpgpu"))
+    code = guarded(cli, "sexpgpu")
+    if not gc.isenabled():
+        gc.freeze()  # a verb that does without collections is not to wait for the interpreter's last ones
+    sys.exit(code)
 
 
 def guarded(command: click.Command, program: str) -> int:
