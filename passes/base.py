@@ -46,7 +46,7 @@ class Timing:
 class Hook(Protocol):
     """Called after each pass of a pipeline: printing, verification and dumps hang on it."""
 
-    def __call__(self, done: Pass, module: Any, /) -> None: ...
+    def __call__(self, done: Pass, module: Any, timing: Timing, /) -> None: ...
 
 
 def run_pipeline(module: Any, context: Context, pipeline: Sequence[Pass], hook: Hook | None = None) -> list[Timing]:
@@ -61,7 +61,7 @@ def run_pipeline(module: Any, context: Context, pipeline: Sequence[Pass], hook: 
         timings.append(Timing(str(each), ms, before, after, did))
         before = after
         if hook is not None:
-            hook(each, module)
+            hook(each, module, timings[-1])
     return timings
 
 

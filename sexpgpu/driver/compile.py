@@ -161,7 +161,7 @@ def run_named(module: Any, context: Context, name: str) -> list[Timing]:
     if dump is not None:
         _dump(module, dump, 0, "traced")
 
-    def after(done: Pass, changed: Any) -> None:
+    def after(done: Pass, changed: Any, timing: Timing) -> None:
         if verify is not None:
             verify.run(changed, context)
         if dump is not None:

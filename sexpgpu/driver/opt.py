@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from sexpgpu.diag import Diagnostic, SxError, render
 from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.passes import PASSES
-from sexpgpu.passes.base import Pass, parse_pass, run_pipeline
+from sexpgpu.passes.base import Pass, Timing, parse_pass, run_pipeline
 from sexpgpu.passes.verify import faults
 
 _SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
@@ -93,7 +93,7 @@ def _one(
     def show(module: Any) -> str:
         return str(module.operation.get_asm(enable_debug_info=options.locations)).rstrip()
 
-    def after(done: Pass, module: Any) -> None:
+    def after(done: Pass, module: Any, timing: Timing) -> None:
         if options.print_after_all:
             log.append(f"// after {done}\n{show(module)}")
 
