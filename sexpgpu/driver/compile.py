@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from attrs import define
 
-from sexpgpu import __version__, knobs
-from sexpgpu.diag import Diagnostics, SxError, error
+from sexpgpu import __version__
+from sexpgpu.diag import Diagnostics, SxError
 from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.entry import require_file
+from sexpgpu.driver.handover import take_over
+from sexpgpu.driver.pipeline import EVERY, Passes, run_named
 from sexpgpu.experiment import Experiment, Manifest
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.collection import uncollected
@@ -23,8 +24,7 @@ from sexpgpu.lang.selection import Selection
 from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import standard_session
 from sexpgpu.lang.toplevel import FormResult
-from sexpgpu.passes import PASSES, PIPELINES
-from sexpgpu.passes.base import Pass, Timing, graphs, parse_pass, run_pipeline
+from sexpgpu.passes.base import Timing, graphs
 from sexpgpu.trace.arguments import CHOICES
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
@@ -45,6 +45,7 @@ class Compilation:
     context: Context
     diagnostics: Diagnostics
     declared: Declarations
+    passes: Passes = EVERY
     traced: Traced | None = None
     experiment: Experiment | None = None
     timings: tuple[Timing, ...] = ()
@@ -60,13 +61,15 @@ class Compilation:
 
 
 @contextmanager
-def compiling(path: Path, selection: Selection, *, pipeline: str | None = "shared") -> Iterator[Compilation]:
+def compiling(
+    path: Path, selection: Selection, *, pipeline: str | None = "shared", passes: Passes = EVERY
+) -> Iterator[Compilation]:
     """Compile `path`; the compilation, its module included, lives as long as the block.
 
     Without a `pipeline` (one of `PIPELINES`) the module stays as it was traced and there is no experiment.
     """
     with open_context() as context:
-        yield compile_in(context, path, selection, pipeline=pipeline)
+        yield compile_in(context, path, selection, pipeline=pipeline, passes=passes)
 
 
 def new_session(diagnostics: Diagnostics) -> Session:
@@ -88,6 +91,7 @@ def compile_in(
     selection: Selection,
     *,
     pipeline: str | None = "shared",
+    passes: Passes = EVERY,
     flags: Flags | None = None,
     overlay: dict[str, str] | None = None,
 ) -> Compilation:
@@ -98,6 +102,7 @@ def compile_in(
     session = new_session(Diagnostics())
     session.modules.overlay = overlay or {}
     done = trace_in(context, session, path, selection, flags)
+    done.passes = passes
     if pipeline is not None:
         finish(done, pipeline)
     return done
@@ -131,7 +136,9 @@ def finish(done: Compilation, pipeline: str = "shared") -> None:
     if done.traced is None or done.diagnostics.errors:
         return
     try:
-        done.timings = tuple(run_named(done.module, done.context, pipeline))
+        passes = done.passes
+        after = 0 if passes.start is None else take_over(done.traced.tracer, done.context, pipeline, passes)
+        done.timings = tuple(run_named(done.module, done.context, pipeline, passes, after))
         done.experiment = _experiment(done, done.traced)
     except SxError as fault:
         done.diagnostics.report(fault.diagnostic)
@@ -150,36 +157,6 @@ def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, li
         diagnostics.report(fault.diagnostic)
     diagnostics.arrange()
     return session, diagnostics, results
-
-
-def run_named(module: Any, context: Context, name: str) -> list[Timing]:
-    """The passes of a named pipeline, verified in between where SEXPGPU_VERIFY asks for it."""
-    pipeline = [parse_pass(spec, PASSES) for spec in PIPELINES[name]]
-    verify = parse_pass("sx-verify", PASSES) if knobs.VERIFY.get() else None
-    dump = knobs.DUMP.get()
-    stages = count(1)
-    if dump is not None:
-        _dump(module, dump, 0, "traced")
-
-    def after(done: Pass, changed: Any, timing: Timing) -> None:
-        if verify is not None:
-            verify.run(changed, context)
-        if dump is not None:
-            _dump(changed, dump, next(stages), done.name)
-
-    return run_pipeline(module, context, pipeline, after)
-
-
-def _dump(module: Any, folder: Path, number: int, stage: str) -> None:
-    """`NN-stage.mlir` in `folder`; E-IO-105 where that cannot be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        text = str(module.operation.get_asm(enable_debug_info=True))
-        (folder / f"{number:02}-{stage}.mlir").write_text(text, "utf-8")
-    except OSError as fault:
-        raise error(
-            "E-IO-105", f"SEXPGPU_DUMP: {folder} cannot be written", actual=str(fault.strerror), help="name a folder"
-        ) from None
 
 
 def manifest_of(session: Session, path: Path) -> Manifest:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from sexpgpu.diag import Diagnostics
 from sexpgpu.dialects.context import open_context
-from sexpgpu.driver.compile import new_session, run_named
+from sexpgpu.driver.compile import new_session
+from sexpgpu.driver.pipeline import run_named
 from sexpgpu.experiment import RunConfig
 from sexpgpu.interp import load
 from sexpgpu.lang.active import activated

@@ -8,7 +8,8 @@ from mlir import ir
 from sexpgpu.diag import Diagnostics
 from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.dialects.opdef import Array
-from sexpgpu.driver.compile import new_session, run_named
+from sexpgpu.driver.compile import new_session
+from sexpgpu.driver.pipeline import run_named
 from sexpgpu.experiment import RunConfig
 from sexpgpu.interp import load
 from sexpgpu.lang.active import activated

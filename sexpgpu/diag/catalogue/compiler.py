@@ -21,6 +21,22 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-IR-011", "an option of the wrong type",
           "A pass's option takes a value of the type that its dataclass field has.",
           "--sx-fuse=target=3"),
+    Entry("E-IR-012", "no such pipeline",
+          "`sexpgpu-opt --pipeline` runs the passes of a list that the compiler itself uses.",
+          "sexpgpu-opt train.mlir --pipeline shard"),
+    Entry("E-IR-013", "a pass that cannot be skipped",
+          "`--skip` leaves out a pass that makes an experiment faster or smaller; without gradients it would be no "
+          "experiment.",
+          "sexpgpu run gpt.sx --skip autodiff"),
+    Entry("E-IR-014", "no such stage",
+          "A stage is the module as it was traced (`traced`, 0) or as a pass left it: the pass's name, its number in "
+          "the pipeline, or both as in `04-autodiff`. A pass that runs several times is named with its number. `run "
+          "--from` reads the stage from the name of the file.",
+          "sexpgpu ir gpt.sx --stage autodif"),
+    Entry("E-IR-015", "a module of another experiment",
+          "`run --from` goes on from a module that was dumped for the same file under the same selection; passes may "
+          "change what its graphs do, not their arguments and results.",
+          "sexpgpu run gpt.sx --from dump/02-simplify.mlir --set width=128"),
     Entry("E-IR-020", "types that the operation does not give",
           "Shapes and dtypes of an operation follow from its operands by one rule, the one that tracing used. A module "
           "that says otherwise was edited by hand, or a pass is at fault.",

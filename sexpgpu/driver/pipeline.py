@@ -1,0 +1,210 @@
+"""Named pipelines over a module: which passes run and which are skipped, what looks on, what a failure leaves.
+
+A stage is a module between two passes. Stage 0 is the module as it was traced; the number of any other is the
+place of the pass before it in the whole pipeline, so that skipping a pass renumbers nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+from attrs import evolve, frozen
+
+from sexpgpu import knobs
+from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.dialects.context import Context
+from sexpgpu.driver.dump import Dump
+from sexpgpu.driver.reproduce import BROKEN, reproduce
+from sexpgpu.passes import PASSES, PIPELINES
+from sexpgpu.passes.base import Hook, Pass, Timing, parse_pass, run_pipeline
+
+TRACED = "traced"
+NEEDED = frozenset({"autodiff"})
+"""Passes without which there is nothing to train; every other one may be skipped."""
+
+
+class Observer(Protocol):
+    """Called with each stage as it is reached; `timing` is None for the traced module."""
+
+    def __call__(self, number: int, name: str, module: Any, timing: Timing | None, /) -> None: ...
+
+
+@frozen
+class Step:
+    """A pass of a pipeline: its place, from 1, and its printed form."""
+
+    number: int
+    spec: str
+
+    @property
+    def name(self) -> str:
+        return self.spec.removeprefix("sx-").partition("=")[0]
+
+    @property
+    def stage(self) -> str:
+        return f"{self.number:02}-{self.name}"
+
+
+@frozen
+class Passes:
+    """What is asked of the passes: those to skip, a dumped module to go on from, the last stage, who looks on.
+
+    `part` names a folder inside SEXPGPU_DUMP, for modules beside the experiment's own; None dumps nothing there.
+    """
+
+    skip: frozenset[str] = frozenset()
+    start: Path | None = None
+    until: int | None = None
+    observer: Observer | None = None
+    part: str | None = ""
+
+    def again(self, part: str) -> Passes:
+        """For another module of the same experiment: the same passes, unobserved, from its beginning."""
+        return evolve(self, start=None, until=None, observer=None, part=re.sub(r"\W+", "-", part))
+
+
+EVERY = Passes()
+
+
+def whole() -> str:
+    """The pipelines a run goes through: the shared one, and that of the device where it has one."""
+    target = knobs.DEVICE.get()
+    return f"shared+{target}" if target in PIPELINES else "shared"
+
+
+def steps_of(pipeline: str) -> list[Step]:
+    """The passes of a pipeline, or of several joined by `+`, in order. E-IR-012 for a name that is none."""
+    specs: list[str] = []
+    for name in pipeline.split("+"):
+        if name not in PIPELINES:
+            near = nearest(name, PIPELINES)
+            raise error(
+                "E-IR-012",
+                f"there is no pipeline `{name}`",
+                expected="one of " + ", ".join(PIPELINES),
+                help=f"`{near}`" if near else None,
+            )
+        specs += PIPELINES[name]
+    return [Step(number, spec) for number, spec in enumerate(specs, 1)]
+
+
+def skipping(names: Iterable[str], pipeline: str) -> frozenset[str]:
+    """The passes to skip, by their names with or without `sx-`.
+
+    E-IR-010 for a name that is no pass of the pipeline, E-IR-013 for one that nothing works without.
+    """
+    known = list(dict.fromkeys(step.name for step in steps_of(pipeline)))
+    asked = [name.removeprefix("sx-") for name in names]
+    for name in asked:
+        if name in NEEDED:
+            raise error(
+                "E-IR-013",
+                f"`{name}` cannot be skipped: there would be no gradients",
+                expected="one of " + ", ".join(n for n in known if n not in NEEDED),
+            )
+        if name not in known:
+            near = nearest(name, known)
+            raise error(
+                "E-IR-010",
+                f"there is no pass `{name}` to skip",
+                expected="one of " + ", ".join(n for n in known if n not in NEEDED),
+                help=f"`{near}`" if near else None,
+            )
+    return frozenset(asked)
+
+
+def stage_number(text: str, pipeline: str) -> int:
+    """The stage that `text` means: `traced`, a number, a pass that runs once, or both as in `04-autodiff`.
+
+    E-IR-014 for what is none, or for a pass that runs several times.
+    """
+    steps = steps_of(pipeline)
+    stages = ["00-" + TRACED, *(step.stage for step in steps)]
+    names = [stage[3:] for stage in stages]
+    if text.isdigit() and int(text) < len(stages):
+        return int(text)
+    if text in stages:
+        return stages.index(text)
+    name = text.removeprefix("sx-")
+    if names.count(name) == 1:
+        return names.index(name)
+    if name in names:
+        several = [stage for stage in stages if stage[3:] == name]
+        raise error("E-IR-014", f"`{text}` runs {len(several)} times", expected="one of " + ", ".join(several))
+    near = nearest(text, [*stages, *names])
+    raise error(
+        "E-IR-014",
+        f"there is no stage `{text}`",
+        expected="a number or one of " + ", ".join(stages),
+        help=f"`{near}`" if near else None,
+    )
+
+
+def parse_pipeline(text: str) -> list[Pass]:
+    """Passes from their printed forms with blanks between: the inverse of `pipeline_text`."""
+    return [parse_pass(spec, PASSES) for spec in text.split()]
+
+
+def pipeline_text(pipeline: Iterable[Pass]) -> str:
+    """A pipeline as `sexpgpu-opt` takes it: `--sx-simplify --sx-precision=policy=bf16`."""
+    return " ".join(f"--{each}" for each in pipeline)
+
+
+def run_named(module: Any, context: Context, pipeline: str, passes: Passes = EVERY, after: int = 0) -> list[Timing]:
+    """Run a named pipeline from the stage `after` on, verified in between where SEXPGPU_VERIFY asks for it.
+
+    Raises PassFailed, with a file that repeats it, where a pass fails otherwise than by reporting a fault of the
+    experiment.
+    """
+    last = len(steps_of(pipeline)) if passes.until is None else passes.until
+    steps = [s for s in steps_of(pipeline) if after < s.number <= last and s.name not in passes.skip]
+    verify = parse_pass("sx-verify", PASSES) if knobs.VERIFY.get() else None
+    observers = [passes.observer] if passes.observer is not None else []
+    folder = knobs.DUMP.get()
+    if folder is not None and passes.part is not None:
+        observers.append(Dump(folder / passes.part, pipeline, "SEXPGPU_DUMP"))
+    for observer in observers if after == 0 else []:
+        observer(0, TRACED, module, None)
+    numbers = iter(steps)
+
+    def done(each: Pass, changed: Any, timing: Timing) -> None:
+        step = next(numbers)
+        for observer in observers:
+            observer(step.number, step.name, changed, timing)
+
+    return run_reproducibly(module, context, [parse_pass(s.spec, PASSES) for s in steps], done, verify)
+
+
+def run_reproducibly(
+    module: Any, context: Context, pipeline: list[Pass], hook: Hook | None = None, verify: Pass | None = None
+) -> list[Timing]:
+    """Run passes; a pass that fails internally leaves a reproducer, and PassFailed says where it is."""
+    before = context.clone(module)
+    ran: list[Pass] = []
+    doing = "run"
+
+    def after(each: Pass, changed: Any, timing: Timing) -> None:
+        nonlocal doing
+        if verify is not None:
+            doing = "verify"
+            verify.run(changed, context)
+        doing = "look on"
+        if hook is not None:
+            hook(each, changed, timing)
+        ran.append(each)
+        doing = "run"
+
+    try:
+        return run_pipeline(module, context, pipeline, after)
+    except MemoryError:
+        raise
+    except Exception as fault:
+        failing = pipeline[len(ran)]
+        reported = isinstance(fault, SxError) and (fault.diagnostic.code not in BROKEN or failing.name == "verify")
+        if doing == "look on" or reported:
+            raise
+        run_pipeline(before, context, ran)
+        raise reproduce(before, [failing, verify] if verify and doing == "verify" else [failing], fault) from fault
