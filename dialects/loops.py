@@ -19,7 +19,7 @@ from attrs import frozen
 from mlir import ir
 
 from sexpgpu.dialects.builder import Builder, Val
-from sexpgpu.dialects.signature import type_of
+from sexpgpu.dialects.signature import terminator_of, type_of
 from sexpgpu.tensortype import TensorType
 
 CALL = "func.call"
@@ -190,11 +190,6 @@ def close_body(block: Any, results: Sequence[Any], location: Any) -> None:
     func = block.owner.operation
     type = ir.FunctionType.get([a.type for a in block.arguments], [v.type for v in results], context=func.context)
     func.attributes["function_type"] = ir.TypeAttr.get(type, context=func.context)
-
-
-def terminator_of(func: Any) -> Any:
-    """The `func.return` of a function."""
-    return list(func.regions[0].blocks[0].operations)[-1].operation
 
 
 def inline(builder: Builder, body: Any, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:

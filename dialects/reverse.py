@@ -26,7 +26,7 @@ from sexpgpu.dialects.loops import (
 from sexpgpu.dialects.opdef import no_cotangent
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
-from sexpgpu.dialects.signature import type_of
+from sexpgpu.dialects.signature import terminator_of, type_of
 
 
 def cotangents(builder: Builder, ops: Sequence[Any], seeds: Mapping[Any, Val], wrt: Iterable[Any]) -> dict[Any, Val]:
@@ -190,7 +190,7 @@ def _of_loop(
 
 
 def _returned(body: Any, indices: Iterable[int]) -> list[Any]:
-    operands = list(list(body.regions[0].blocks[0].operations)[-1].operands)
+    operands = terminator_of(body).operands
     return [operands[i] for i in indices]
 
 

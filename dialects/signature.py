@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from mlir import ir
 
@@ -20,8 +20,10 @@ from sexpgpu.dialects.locations import span_of
 from sexpgpu.experiment import Graph, Input, InputRole, Output, OutputRole, Reduction, SampleForm
 from sexpgpu.tensortype import TensorType
 
-_INPUT_ROLES: tuple[str, ...] = get_args(InputRole)
-_OUTPUT_ROLES: tuple[str, ...] = get_args(OutputRole)
+Role = TypeVar("Role")
+
+_INPUT_ROLES: dict[str, InputRole] = {f"sx.{role}": role for role in get_args(InputRole)}
+_OUTPUT_ROLES: dict[str, OutputRole] = {f"sx.{role}": role for role in get_args(OutputRole)}
 
 
 def type_of(value: Any) -> TensorType:
@@ -29,12 +31,17 @@ def type_of(value: Any) -> TensorType:
     return from_mlir(value.type)
 
 
+def terminator_of(func: Any) -> Any:
+    """The `func.return` of a function."""
+    return ir.InsertionPoint.at_block_terminator(func.regions[0].blocks[0]).ref_operation
+
+
 def write_signature(func: Any, inputs: Iterable[Input], outputs: Iterable[Output]) -> None:
     """Set argument and result attributes of `func`, and its function type from its block and terminator."""
     block = func.regions[0].blocks[0]
-    returned = list(block.operations)[-1]
+    returned = terminator_of(func).operands
     function_type = ir.FunctionType.get(
-        [a.type for a in block.arguments], [v.type for v in returned.operands], context=func.context
+        [a.type for a in block.arguments], [v.type for v in returned], context=func.context
     )
     func.attributes["function_type"] = ir.TypeAttr.get(function_type, context=func.context)
     func.attributes["arg_attrs"] = _array(func, [_input_attributes(func, i) for i in inputs])
@@ -73,52 +80,54 @@ def read_inputs(func: Any) -> list[Input]:
     rows = _rows(func, "arg_attrs", len(arguments))
     inputs = []
     for argument, row in zip(arguments, rows, strict=True):
-        role, name = _role(row, _INPUT_ROLES)
-        inputs.append(Input(cast(InputRole, role), name, type_of(argument), "sx.frozen" in row))
+        role, name = _role(row, _INPUT_ROLES) or ("value", "")
+        inputs.append(Input(role, name, type_of(argument), "sx.frozen" in row))
     return inputs
 
 
 def read_outputs(func: Any) -> list[Output]:
     """What the attributes of `func` say of its results, in order."""
-    returned = list(func.regions[0].blocks[0].operations)[-1].operands
+    returned = terminator_of(func).operands
     rows = _rows(func, "res_attrs", len(returned))
     outputs = []
     for value, row in zip(returned, rows, strict=True):
-        role, name = _role(row, _OUTPUT_ROLES)
+        role, name = _role(row, _OUTPUT_ROLES) or ("value", "")
         reduce = cast(Reduction, _string(row, "sx.reduce") or "mean")
-        then, kind = _string(row, "sx.then"), cast(OutputRole, role)
-        form = cast(SampleForm | None, _string(row, "sx.as"))
-        outputs.append(Output(kind, name, type_of(value), reduce, then, _place(value), form))
+        form = cast("SampleForm | None", _string(row, "sx.as"))
+        outputs.append(Output(role, name, type_of(value), reduce, _string(row, "sx.then"), _place(value), form))
     return outputs
 
 
 def _place(value: Any) -> Span | None:
     """Where the operation of a value was written; an argument has no place."""
-    return None if isinstance(value.owner, ir.Block) else span_of(value.owner.location)
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else span_of(owner.location)
 
 
 def _rows(func: Any, key: str, count: int) -> list[dict[str, Any]]:
-    if key not in func.attributes:
+    attributes = func.attributes
+    if key not in attributes:
         return [{} for _ in range(count)]
-    return [{named.name: named.attr for named in row} for row in func.attributes[key]]
+    return [{named.name: named.attr for named in row} for row in attributes[key]]
 
 
 def _string(row: dict[str, Any], key: str) -> str | None:
     return cast(str, ir.StringAttr(row[key]).value) if key in row else None
 
 
-def _role(row: dict[str, Any], roles: tuple[str, ...]) -> tuple[str, str]:
-    for role in roles:
-        if (name := _string(row, f"sx.{role}")) is not None:
+def _role(row: dict[str, Any], roles: dict[str, Role]) -> tuple[Role, str] | None:
+    for key, role in roles.items():
+        if (name := _string(row, key)) is not None:
             return role, name
-    return "value", ""
+    return None
 
 
 def read_graph(func: Any) -> Graph:
     """The graph record of a function; `sx.graph` names it, the symbol where that is absent."""
-    symbol = ir.StringAttr(func.attributes["sym_name"]).value
-    name = ir.StringAttr(func.attributes["sx.graph"]).value if "sx.graph" in func.attributes else symbol
-    rows = ir.IntegerAttr(func.attributes["sx.rows"]).value if "sx.rows" in func.attributes else None
-    text = ir.StringAttr(func.attributes["sx.counters"]).value if "sx.counters" in func.attributes else "{}"
+    attributes = func.attributes
+    symbol = ir.StringAttr(attributes["sym_name"]).value
+    name = ir.StringAttr(attributes["sx.graph"]).value if "sx.graph" in attributes else symbol
+    rows = ir.IntegerAttr(attributes["sx.rows"]).value if "sx.rows" in attributes else None
+    text = ir.StringAttr(attributes["sx.counters"]).value if "sx.counters" in attributes else "{}"
     counters = tuple(json.loads(text).items())
     return Graph(name, symbol, tuple(read_inputs(func)), tuple(read_outputs(func)), rows, counters)

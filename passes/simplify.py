@@ -31,7 +31,7 @@ from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.base import Pass, functions
 from sexpgpu.passes.recompute import CLONE
-from sexpgpu.passes.unused import prune_loops, remove_uncalled
+from sexpgpu.passes.unused import has_private, prune_loops, remove_uncalled
 
 FOLD_LIMIT = 4096
 """Bytes of the largest constant that folding may make."""
@@ -46,7 +46,7 @@ class Simplify(Pass):
     def run(self, module: Any, context: Context) -> None:
         for func in functions(module):
             _simplify(func, context)
-        pending = functions(module)
+        pending = functions(module) if has_private(module) else []  # a loop needs one: its body
         while pending:
             grown = [func for func in pending if prune_loops(func, module.operation, context)]
             pending = [f for f in functions(module) if "sym_visibility" in f.attributes] if grown else []
@@ -67,9 +67,11 @@ class Site:
 
     __slots__ = ("_attrs", "_context", "_known", "_made", "op", "operands", "record")
 
-    def __init__(self, op: Any, context: Context, known: dict[Any, Dense], made: dict[Any, Site]) -> None:
+    def __init__(
+        self, op: Any, record: OpDef, context: Context, known: dict[Any, Dense], made: dict[Any, Site]
+    ) -> None:
         self.op = op
-        self.record: OpDef = OPS[op_name(op)]
+        self.record = record
         self.operands = list(op.operands)
         self._attrs: dict[str, Any] | None = None
         self._context = context
@@ -219,9 +221,10 @@ def _forward(block: Any, context: Context) -> None:
     pending.reverse()
     while pending:
         op = pending.pop()
-        if op.name == CALL:
+        name = op_name(op)
+        if name == CALL:
             continue
-        site = Site(op, context, known, made)
+        site = Site(op, OPS[name], context, known, made)
         value = _rewrite(site)
         if value is not None:
             op.results[0].replace_all_uses_with(value)
@@ -232,16 +235,17 @@ def _forward(block: Any, context: Context) -> None:
         own = [attributes[a.name] for a in site.record.attrs]
         if CLONE in attributes:  # a clone stands apart from what it repeats
             own.append(attributes[CLONE])
-        key = (site.record.name, *site.operands, *own)
-        if key in seen:
-            for old, new in zip(op.results, seen[key].results, strict=True):
+        key = (name, *site.operands, *own)
+        same = seen.setdefault(key, op)
+        if same is not op:
+            for old, new in zip(op.results, same.results, strict=True):
                 old.replace_all_uses_with(new)
             op.erase()
             continue
-        seen[key] = op
+        results = list(op.results)
         if isinstance(site.record.kind, Constant) and "value" in site.attrs:
-            known[op.results[0]] = site.attrs["value"]
-        for result in op.results:
+            known[results[0]] = site.attrs["value"]
+        for result in results:
             made[result] = site
 
 
@@ -250,8 +254,13 @@ def _rewrite(site: Site) -> Any:
         value = rule(site)
         if value is not None:
             return value
-    constants = [site.known(i) for i in range(len(site.operands))]
-    return _fold(site, [c for c in constants if c is not None]) if constants and None not in constants else None
+    constants = []
+    for i in range(len(site.operands)):
+        constant = site.known(i)
+        if constant is None:
+            return None
+        constants.append(constant)
+    return _fold(site, constants) if constants else None
 
 
 def _fold(site: Site, constants: list[Dense]) -> Any:

@@ -18,7 +18,7 @@ from mlir import ir
 from sexpgpu.diag import error
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.locations import span_of
-from sexpgpu.dialects.signature import read_inputs, read_outputs, write_signature
+from sexpgpu.dialects.signature import read_inputs, read_outputs, terminator_of, write_signature
 from sexpgpu.experiment import Output
 from sexpgpu.passes.base import Pass, functions
 from sexpgpu.passes.simplify import remove_dead
@@ -49,7 +49,7 @@ def _keep(func: Any, wanted: list[bool]) -> None:
     """Return only the wanted results, and take only the arguments that they need."""
     block = func.regions[0].blocks[0]
     inputs, outputs = read_inputs(func), read_outputs(func)
-    terminator = list(block.operations)[-1].operation
+    terminator = terminator_of(func)
     kept = [v for v, keep in zip(terminator.operands, wanted, strict=True) if keep]
     ir.Operation.create("func.return", operands=kept, loc=terminator.location, ip=ir.InsertionPoint(terminator))
     terminator.erase()

@@ -13,8 +13,8 @@ from mlir import ir
 
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
-from sexpgpu.dialects.loops import CALL, Loop, call_loop, close_body, loop_of, new_body, read_loop, terminator_of
-from sexpgpu.dialects.signature import type_of
+from sexpgpu.dialects.loops import CALL, Loop, call_loop, close_body, loop_of, new_body, read_loop
+from sexpgpu.dialects.signature import terminator_of, type_of
 
 
 def prune_loops(func: Any, module: Any, context: Context) -> bool:
@@ -82,6 +82,11 @@ def _copy(block: Any, live: set[Any], values: dict[Any, Any], ip: Any) -> None:
             for i, operand in enumerate(op.operands):
                 copy.operands[i] = values[operand]
             values.update(zip(op.results, copy.results, strict=True))
+
+
+def has_private(module: Any) -> bool:
+    """Whether the module has functions that only others of it call."""
+    return any("sym_visibility" in op.attributes for op in module.body.operations)
 
 
 def remove_uncalled(module: Any) -> None:
