@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 @click.command()
 @report.file_argument
 @report.selection_options
+@report.skip_option
 @report.json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print a SARIF 2.1.0 log, for code hosts and editors.")
 def command(
     file: Path,
     selected: Selection,
+    skipped: tuple[str, ...],
     as_json: bool,
     as_sarif: bool,
 ) -> int:
@@ -40,10 +42,12 @@ def command(
     gc.disable()  # the process ends before a collection could pay
     from sexpgpu.diag.sarif import sarif_log
     from sexpgpu.driver.compile import Compilation, compiling
+    from sexpgpu.driver.pipeline import Passes, skipping
     from sexpgpu.lang.limits import run_deep
 
     def compile_it() -> int:
-        with compiling(file, selected, pipeline="check") as done:
+        passes = Passes(skipping(skipped))
+        with compiling(file, selected, pipeline="check", passes=passes) as done:
             return _answer(done, file, as_json)
 
     def _answer(done: Compilation, file: Path, as_json: bool) -> int:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 @click.command()
 @report.file_argument
 @report.selection_options
+@report.skip_option
 @report.json_option
 def command(
     file: Path,
     selected: Selection,
+    skipped: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Say what the compiler made of FILE: knobs, parameters, optimizer groups, graphs, one training step.
@@ -33,10 +35,11 @@ def command(
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.explain import explain
     from sexpgpu.driver.explain_text import text_of
+    from sexpgpu.driver.pipeline import Passes, skipping
     from sexpgpu.lang.limits import run_deep
 
     def explain_it() -> int:
-        with compiling(file, selected) as done:
+        with compiling(file, selected, passes=Passes(skipping(skipped))) as done:
             told = report.diagnostics_json(done.diagnostics, done.session.sources)
             if not done.ok:
                 if as_json:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 @click.command()
 @report.file_argument
 @report.selection_options
+@report.skip_option
 @click.option("--mlir", "as_mlir", is_flag=True, help="Print the MLIR module instead of the document.")
-@click.option("--stage", type=click.Choice(["traced", "autodiff"]), help="The module as a stage leaves it.")
+@click.option("--stage", metavar="NAME", help="The module at a stage: traced, a pass by name or number, 04-autodiff.")
 @click.option("--graph", metavar="NAME", help="Only one graph of the module.")
 @click.option("--locations", is_flag=True, help="With the source place of every operation.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 def command(
     file: Path,
     selected: Selection,
+    skipped: tuple[str, ...],
     as_mlir: bool,
     stage: str | None,
     graph: str | None,
@@ -38,9 +40,13 @@ def command(
     \b
     sexpgpu ir examples/moons.sx
     sexpgpu ir examples/moons.sx --stage traced --graph train
+    sexpgpu ir examples/moons.sx --stage 04-autodiff --skip simplify
+
+    `sexpgpu passes` lists the stages.
     """
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.document import document_text, module_text
+    from sexpgpu.driver.pipeline import Passes, skipping, stage_number, whole
     from sexpgpu.lang.limits import run_deep
 
     wants_module = as_mlir or stage is not None or graph is not None or locations
@@ -48,7 +54,9 @@ def command(
         raise click.UsageError("--json prints the document; --mlir, --stage, --graph and --locations the module")
 
     def print_it() -> int:
-        with compiling(file, selected, pipeline=None if stage == "traced" else "shared") as done:
+        pipeline = whole()
+        until = None if stage is None else stage_number(stage, pipeline)
+        with compiling(file, selected, pipeline=pipeline, passes=Passes(skipping(skipped), until=until)) as done:
             report.print_diagnostics(done.diagnostics, done.session.sources)
             if done.diagnostics.errors:
                 return report.failure_code(done.diagnostics)

@@ -46,6 +46,11 @@ def file_argument(command: F) -> F:
     return click.argument("file", type=click.Path(path_type=Path))(command)
 
 
+def skip_option(command: F) -> F:
+    text = "Leave out a pass; repeatable. Results stay the same."
+    return click.option("--skip", "skipped", multiple=True, metavar="PASS", help=text)(command)
+
+
 def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 

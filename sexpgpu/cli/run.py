@@ -35,6 +35,14 @@ def _directory(context: click.Context, parameter: click.Parameter, given: str | 
     metavar="FILE.safetensors",
     help="Start from given weights, by parameter path.",
 )
+@report.skip_option
+@click.option(
+    "--from",
+    "start",
+    type=click.Path(path_type=Path),
+    metavar="NN-PASS.mlir",
+    help="Go on from a module that SEXPGPU_DUMP or `passes --dump` wrote, edited or not.",
+)
 @click.option("--quiet", is_flag=True, help="No progress.")
 @report.json_option
 def command(
@@ -46,6 +54,8 @@ def command(
     resume: str | None,
     allow_changed: bool,
     init: Path | None,
+    skipped: tuple[str, ...],
+    start: Path | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -72,6 +82,8 @@ def command(
         resume=resume,
         allow_changed=allow_changed,
         init=init,
+        skipped=skipped,
+        start=start,
         quiet=quiet,
         as_json=as_json,
     )

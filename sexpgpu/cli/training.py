@@ -26,6 +26,8 @@ def train(
     resume: str | None,
     allow_changed: bool,
     init: Path | None,
+    skipped: tuple[str, ...],
+    start: Path | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -34,11 +36,13 @@ def train(
     from sexpgpu.dialects.context import open_context
     from sexpgpu.driver.compile import compile_in, sources_of
     from sexpgpu.driver.engine import InterpreterEngine
+    from sexpgpu.driver.pipeline import Passes, skipping
     from sexpgpu.lang.limits import run_deep
     from sexpgpu.runtime.run import RunOptions, run
 
+    passes = Passes(skipping(skipped), start)
     with open_context() as context:
-        done = run_deep(lambda: compile_in(context, file, selected))
+        done = run_deep(lambda: compile_in(context, file, selected, passes=passes))
         sources = done.session.sources
         if not as_json:
             report.print_diagnostics(done.diagnostics, sources)

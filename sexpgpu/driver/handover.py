@@ -72,17 +72,27 @@ def _signatures(module: Any) -> dict[str, Graph]:
 def _require_same(wanted: dict[str, Graph], given: dict[str, Graph], path: Path) -> None:
     for name in dict.fromkeys([*wanted, *given]):
         if wanted.get(name) != given.get(name):
+            ours, theirs = _parts(wanted.get(name)), _parts(given.get(name))
             raise error(
                 "E-IR-015",
                 f"{path} is not a module of this experiment: graph `{name}` is another",
-                expected=_told(wanted.get(name)),
-                actual=_told(given.get(name)),
+                expected=_told(ours, theirs),
+                actual=_told(theirs, ours),
                 help="dump it again from the same file under the same selection",
             )
 
 
-def _told(graph: Graph | None) -> str:
+def _parts(graph: Graph | None) -> list[str]:
+    """What the arguments and results of a graph are, and what else its record says."""
     if graph is None:
+        return []
+    signature = [f"argument {i.role} {i.name}: {i.type}" for i in graph.inputs]
+    signature += [f"result {o.role} {o.name}: {o.type}" for o in graph.outputs]
+    return [*signature, f"{graph.rows} rows, counters {dict(graph.counters)}"]
+
+
+def _told(here: list[str], there: list[str]) -> str:
+    """The first of what only this side has."""
+    if not here:
         return "no such graph"
-    inputs = ", ".join(f"{i.role} {i.name}: {i.type}" for i in graph.inputs)
-    return f"({inputs}) -> " + ", ".join(f"{o.role} {o.name}: {o.type}" for o in graph.outputs)
+    return next((part for part in here if part not in there), "the same parts, otherwise ordered or marked")

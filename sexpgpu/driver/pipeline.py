@@ -91,12 +91,12 @@ def steps_of(pipeline: str) -> list[Step]:
     return [Step(number, spec) for number, spec in enumerate(specs, 1)]
 
 
-def skipping(names: Iterable[str], pipeline: str) -> frozenset[str]:
-    """The passes to skip, by their names with or without `sx-`.
+def skipping(names: Iterable[str]) -> frozenset[str]:
+    """The passes of a run to skip, by their names with or without `sx-`.
 
-    E-IR-010 for a name that is no pass of the pipeline, E-IR-013 for one that nothing works without.
+    E-IR-010 for a name that is no pass of it, E-IR-013 for one that nothing works without.
     """
-    known = list(dict.fromkeys(step.name for step in steps_of(pipeline)))
+    known = list(dict.fromkeys(step.name for step in steps_of(whole())))
     asked = [name.removeprefix("sx-") for name in names]
     for name in asked:
         if name in NEEDED:
