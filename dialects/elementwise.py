@@ -239,7 +239,7 @@ OTHERS = (
     ),
     OpDef(
         name="stop_gradient",
-        kind=Move(views=True),
+        kind=Move(views=True, form="same"),
         operands=("x",),
         infer=lambda x: x,
         numpy=plain(lambda x: x),

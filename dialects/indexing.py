@@ -246,7 +246,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="take_along_axis",
-        kind=Index("read"),
+        kind=Index("read", lines=True),
         operands=("x", "indices"),
         attrs=_AXIS,
         infer=_take_infer,
@@ -262,7 +262,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="add_along_axis",
-        kind=Index("add"),
+        kind=Index("add", lines=True),
         operands=("x", "indices", "updates"),
         attrs=_AXIS,
         infer=_add_along_infer,

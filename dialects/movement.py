@@ -210,7 +210,7 @@ def _constant(*, value: Dense, out: Array | None = None) -> Array:
 OPERATIONS = (
     OpDef(
         name="broadcast",
-        kind=Move(views=True),
+        kind=Move(views=True, form="broadcast"),
         operands=("x",),
         attrs=(Attr("shape", "ints"),),
         infer=_broadcast_infer,
@@ -228,7 +228,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="reshape",
-        kind=Move(views=True),
+        kind=Move(views=True, form="reshape"),
         operands=("x",),
         attrs=(Attr("shape", "ints"),),
         infer=_reshape_infer,
@@ -244,7 +244,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="transpose",
-        kind=Move(views=True),
+        kind=Move(views=True, form="permute"),
         operands=("x",),
         attrs=(Attr("perm", "ints"),),
         infer=_transpose_infer,
@@ -260,7 +260,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="slice",
-        kind=Move(views=True),
+        kind=Move(views=True, form="cut"),
         operands=("x",),
         attrs=(Attr("start", "ints"), Attr("stop", "ints"), Attr("step", "ints")),
         infer=_slice_infer,
@@ -278,7 +278,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="pad",
-        kind=Move(views=False),
+        kind=Move(views=False, form="pad"),
         operands=("x",),
         attrs=(Attr("low", "ints"), Attr("high", "ints"), Attr("value", "number")),
         infer=_pad_infer,
@@ -295,7 +295,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="concat",
-        kind=Move(views=False),
+        kind=Move(views=False, form="join"),
         operands=("x", "y"),
         attrs=(Attr("axis", "int"),),
         infer=_concat_infer,
@@ -310,7 +310,7 @@ OPERATIONS = (
     ),
     OpDef(
         name="flip",
-        kind=Move(views=True),
+        kind=Move(views=True, form="reverse"),
         operands=("x",),
         attrs=(Attr("axes", "ints"),),
         infer=_flip_infer,

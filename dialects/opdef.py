@@ -90,17 +90,25 @@ class Order:
 class Move:
     """Elements change place, nothing is computed; `views` where the result shares the memory in NumPy.
 
-    A result that `views` may still be a copy where the operand's layout leaves no choice.
+    A result that `views` may still be a copy where the operand's layout leaves no choice. `form` says which attributes
+    decide the places: `shape` of a broadcast or a reshape, `perm` of a permutation, `axes` that run in reverse, `start`,
+    `stop` and `step` of a cut, `low` and `high` of padding, `axis` of a join; `same` moves nothing.
     """
 
     views: bool
+    form: Literal["same", "broadcast", "reshape", "permute", "reverse", "cut", "pad", "join"]
 
 
 @frozen
 class Index:
-    """Places come from an index tensor: `read` gathers, `add` and `set` change a copy of the first operand in order."""
+    """Places come from an index tensor: `read` gathers, `add` and `set` change a copy of the first operand in order.
+
+    `lines`: the indices have an element for each place of the result or the updates, and each line along attr `axis` is
+    indexed by its own; otherwise one tensor of indices names whole slices.
+    """
 
     access: Literal["read", "add", "set"]
+    lines: bool = False
 
 
 @frozen
