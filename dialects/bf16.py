@@ -17,3 +17,18 @@ def round_bf16(array: NDArray[np.float32]) -> NDArray[np.float32]:
         # Adding the rounding term to a NaN's payload could carry into the sign or make an infinity of it.
         result[missing] = np.nan
     return result.reshape(array.shape)
+
+
+_STRETCH = 1 << 15
+
+
+def round_in_place(array: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`round_bf16` into the array itself, which it gives back."""
+    if not array.flags.c_contiguous:
+        np.copyto(array, round_bf16(array))
+        return array
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, _STRETCH):
+        part = flat[start : start + _STRETCH]
+        part[:] = round_bf16(part)
+    return array

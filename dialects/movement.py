@@ -64,6 +64,16 @@ def _reshape_infer(x: TensorType, *, shape: Ints) -> TensorType:
     return TensorType(shape, x.dtype)
 
 
+def _reshape(x: Array, *, shape: Ints, out: Array | None = None) -> Array:
+    if out is None:
+        return x.reshape(shape)
+    # Where a copy is needed it is made once, into place.
+    np.copyto(
+        out.reshape(x.shape) if out.flags.c_contiguous else out, x if out.flags.c_contiguous else x.reshape(shape)
+    )
+    return out
+
+
 def _transpose_infer(x: TensorType, *, perm: Ints) -> TensorType:
     if sorted(perm) != list(range(x.rank)):
         raise error(
@@ -232,7 +242,7 @@ OPERATIONS = (
         operands=("x",),
         attrs=(Attr("shape", "ints"),),
         infer=_reshape_infer,
-        numpy=plain(lambda x, shape: x.reshape(shape)),
+        numpy=_reshape,
         vjp=lambda b, g, out, x, shape: (reshaped(b, g, x.type.shape),),
         samples=(
             sample("f64[2, 6]", shape=(3, 4)),

@@ -29,7 +29,17 @@ def _lazily(name: str) -> Callable[[], type[Pass]]:
 
 PASSES: dict[str, Callable[[], type[Pass]]] = {
     name: _lazily(name)
-    for name in ("verify", "simplify", "step-sums", "precision", "autodiff", "accumulate", "recompute")
+    for name in (
+        "verify",
+        "simplify",
+        "step-sums",
+        "precision",
+        "autodiff",
+        "accumulate",
+        "recompute",
+        "schedule",
+        "plan-memory",
+    )
 }
 
 PIPELINES: dict[str, tuple[str, ...]] = {

@@ -7,8 +7,9 @@ from typing import Any
 from attrs import define, field
 
 from sexpgpu.driver.compile import Compilation, run_named
+from sexpgpu.driver.planning import load
 from sexpgpu.experiment import Experiment
-from sexpgpu.interp import Program, load
+from sexpgpu.interp import Program
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.passes.base import functions

@@ -29,7 +29,7 @@ from sexpgpu.dialects.read import definition_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.driver.compile import LIBRARY, Compilation
 from sexpgpu.experiment import Evaluation, Experiment, Graph
-from sexpgpu.interp import load
+from sexpgpu.driver.planning import load
 from sexpgpu.passes.base import functions, graphs
 from sexpgpu.passes.precision import ADDED
 from sexpgpu.tensortype import TensorType
@@ -192,7 +192,7 @@ def _step(done: Compilation, experiment: Experiment) -> dict[str, Any]:
         "precision": run.precision,
         "seed": run.seed,
         "clip_norm": run.clip_norm,
-        "peak_activation_bytes": load(func).peak_bytes(),
+        "peak_activation_bytes": load(func).arena_bytes,
     }
 
 

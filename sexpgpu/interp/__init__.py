@@ -1,5 +1,6 @@
-"""The reference device: a module's functions executed operation by operation with NumPy."""
+"""The CPU device: plans executed with NumPy in one arena, and the reference that walks the module itself."""
 
-from sexpgpu.interp.program import Program, load
+from sexpgpu.interp.arena import Arena
+from sexpgpu.interp.program import Program
 
-__all__ = ["Program", "load"]
+__all__ = ["Arena", "Program"]

@@ -17,8 +17,8 @@ from sexpgpu.diag import Diagnostics
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import new_session
 from sexpgpu.driver.pipeline import run_named
+from sexpgpu.driver.planning import load
 from sexpgpu.experiment import RunConfig
-from sexpgpu.interp import load
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.forms import NIL, Cons, all_values
 from sexpgpu.lang.limits import run_deep

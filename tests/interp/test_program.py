@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import open_context
-from sexpgpu.interp import Program, load
+from sexpgpu.driver.planning import load
+from sexpgpu.interp import Program
 from sexpgpu.tensortype import DType, TensorType
 from tests.building import function, naive
 
@@ -117,7 +118,7 @@ def test_values_are_freed_after_their_last_use() -> None:
         return [x]
 
     program, *_ = run_both([kind], chain)
-    assert program.peak_bytes() <= 2 * kind.nbytes
+    assert program.arena_bytes <= 2 * kind.nbytes
 
 
 @pytest.mark.parametrize("dtype", ["bf16"])

@@ -13,8 +13,8 @@ from sexpgpu.diag import SxError
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import open_context
 from sexpgpu.dialects.signature import read_outputs, write_signature
+from sexpgpu.driver.planning import load
 from sexpgpu.experiment import Input, Output
-from sexpgpu.interp import load
 from sexpgpu.passes import PASSES, PIPELINES
 from sexpgpu.passes.autodiff import Autodiff
 from sexpgpu.passes.base import count_ops, parse_pass, run_pipeline

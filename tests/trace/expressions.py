@@ -10,8 +10,8 @@ from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.dialects.opdef import Array
 from sexpgpu.driver.compile import new_session
 from sexpgpu.driver.pipeline import run_named
+from sexpgpu.driver.planning import load
 from sexpgpu.experiment import RunConfig
-from sexpgpu.interp import load
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.forms import MV, NIL, Cons
 from sexpgpu.lang.limits import run_deep

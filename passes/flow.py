@@ -1,0 +1,75 @@
+"""Reading a function of the module as the numbers that ordering and planning work on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir import ir
+
+from sexpgpu.dialects.groups import group_of
+from sexpgpu.dialects.locations import path_of, span_of
+from sexpgpu.dialects.loops import loop_of
+from sexpgpu.dialects.read import attrs_of, definition_of
+from sexpgpu.dialects.signature import type_of
+from sexpgpu.plan.dataflow import Dataflow, Node
+from sexpgpu.plan.records import Tiles, Turns
+from sexpgpu.plan.tiles import cut_flow, tile_shapes
+
+
+def operations_of(func: Any) -> list[Any]:
+    """The operations of a function's block in order, the terminator last."""
+    return [op.operation for op in func.regions[0].blocks[0].operations]
+
+
+def read_flow(func: Any, *, places: bool = True) -> Dataflow:
+    """The dataflow of a `func.func`, its loops and groups with theirs. Nodes stand in the order of the operations.
+
+    Without `places` spans and paths are left out, which cost more than all else to read.
+    """
+    block = func.regions[0].blocks[0]
+    numbers: dict[Any, int] = {argument: i for i, argument in enumerate(block.arguments)}
+    types = [type_of(argument) for argument in block.arguments]
+    operations = operations_of(func)
+    terminator = operations.pop()
+    nodes = []
+    for op in operations:
+        ins = tuple([numbers[v] for v in op.operands])
+        outs = []
+        for result in op.results:
+            numbers[result] = len(types)
+            outs.append(len(types))
+            types.append(type_of(result))
+        span, path = (span_of(op.location), path_of(op.location)) if places else (None, "")
+        record = definition_of(op)
+        if record is not None:
+            nodes.append(Node(record.name, record, attrs_of(op), ins, tuple(outs), span=span, path=path))
+        else:
+            nodes.append(_called(op, ins, tuple(outs), places, span, path))
+    return Dataflow(tuple(types), len(block.arguments), tuple(nodes), tuple([numbers[v] for v in terminator.operands]))
+
+
+def _called(op: Any, ins: tuple[int, ...], outs: tuple[int, ...], places: bool, span: Any, path: str) -> Node:
+    """A loop or a group."""
+    if (found := loop_of(op)) is not None:
+        loop, body = found
+        count = loop.turns([type_of(v) for v in op.operands])
+        turns = Turns(loop.states, loop.items, loop.outs, loop.reverse, count)
+        return Node("scan", None, {}, ins, outs, turns, (read_flow(body, places=places),), span, path)
+    grouped = group_of(op)
+    assert grouped is not None
+    group, func = grouped
+    whole = read_flow(func, places=places)
+    cut = _flags(func, "sx.tiled", len(ins) + len(outs))
+    tile = tuple(ir.DenseI64ArrayAttr(func.attributes["sx.tile"])) if "sx.tile" in func.attributes else ()
+    first = next((v for v, flag in zip((*op.operands, *op.results), cut, strict=True) if flag), None)
+    extent = type_of(first).shape[: len(tile)] if first is not None else ()
+    shapes = tile_shapes(extent, tile)
+    tiles = Tiles(extent, cut, shapes)
+    bodies = tuple([cut_flow(whole, extent, shape, cut) for shape in shapes])
+    return Node(group.family, None, {}, ins, outs, tiles, bodies, span, path)
+
+
+def _flags(func: Any, name: str, count: int) -> tuple[bool, ...]:
+    if name not in func.attributes:
+        return (False,) * count
+    return tuple([bool(flag) for flag in ir.DenseI64ArrayAttr(func.attributes[name])])

@@ -1,0 +1,135 @@
+"""Where each value of a graph lives: lifetimes, in-place results, views, results in the caller's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import field, frozen
+
+from sexpgpu.dialects.opdef import numpy_dtype
+from sexpgpu.plan.arena import Lifetime, place
+from sexpgpu.plan.dataflow import Dataflow, Node
+from sexpgpu.plan.records import At, Fixed, Given, Home, Into, Memory, Own, View
+from sexpgpu.plan.storage import Standin, standin, viewed
+from sexpgpu.tensortype import TensorType
+
+Sizes = Callable[[TensorType], int]
+
+
+def cpu_bytes(type: TensorType) -> int:
+    """Bytes of a tensor on a CPU, where bf16 values are kept in float32."""
+    return type.size * numpy_dtype(type.dtype).itemsize
+
+
+@frozen(eq=False)
+class Sharing:
+    """`roots` names for each value the one whose memory it lives in; `last` the step after which that is not read."""
+
+    roots: tuple[int, ...]
+    last: dict[int, int] = field(repr=False)
+
+    def is_view(self, value: int) -> bool:
+        return self.roots[value] != value
+
+
+def sharing(flow: Dataflow) -> Sharing:
+    """Which values are views, and how long the memory behind each value is needed."""
+    roots = list(range(len(flow.types)))
+    shown: dict[int, Standin] = {}
+
+    def shape_of(value: int) -> Standin:
+        if value not in shown:
+            shown[value] = standin(flow.types[value])
+        return shown[value]
+
+    for node in flow.nodes:
+        if node.record is not None and len(node.ins) == 1 and len(node.outs) == 1:
+            (source,), (out,) = node.ins, node.outs
+            view = viewed(node.record, node.attrs, shape_of(source), flow.types[out])
+            if view is not None:
+                roots[out] = roots[source]
+                shown[out] = view
+    last: dict[int, int] = {}
+    for step, node in enumerate(flow.nodes):
+        for value in (*node.ins, *node.outs):
+            last[roots[value]] = step
+    for value in flow.results:
+        last[roots[value]] = len(flow.nodes)
+    return Sharing(tuple(roots), last)
+
+
+@frozen
+class Allocation:
+    """A home for each value, the workspace (offset, bytes) of each node, and what the arena takes."""
+
+    homes: tuple[Home, ...]
+    workspaces: tuple[tuple[int, int], ...]
+    memory: Memory | None
+
+
+def homes_of(flow: Dataflow, shared: Sharing) -> list[Home]:
+    """The homes that are known before the arena is laid out; what is left to it is `Own`."""
+    homes: list[Home] = [Own()] * len(flow.types)
+    for value in range(flow.given):
+        homes[value] = Given(value)
+    constants = 0
+    for node in flow.nodes:
+        if node.is_constant:
+            homes[node.outs[0]] = Fixed(constants)
+            constants += 1
+    for value, root in enumerate(shared.roots):
+        if root != value:
+            homes[value] = View(root)
+    given = set()
+    for place_, value in enumerate(flow.results):
+        if isinstance(homes[value], Own) and value not in given:
+            homes[value] = Into(place_)
+            given.add(value)
+    return homes
+
+
+def allocate(flow: Dataflow, workspaces: Sequence[int], sizes: Sizes = cpu_bytes) -> Allocation:
+    """Lay out one arena for every value that has no other home.
+
+    `workspaces` are the bytes that each node needs beside its operands and results while it runs.
+    """
+    shared = sharing(flow)
+    homes = homes_of(flow, shared)
+    owner = list(range(len(flow.types)))  # the value whose buffer an in-place result takes over
+    lifetimes: dict[int, Lifetime] = {}
+    for step, node in enumerate(flow.nodes):
+        for value in node.outs:
+            if not isinstance(homes[value], Own):
+                continue
+            taken = _taken_over(flow, node, step, value, homes, shared)
+            last = shared.last.get(value, step)
+            if taken is None:
+                lifetimes[value] = Lifetime(sizes(flow.types[value]), step, last)
+            else:
+                owner[value] = owner[taken]
+                first = lifetimes[owner[value]]
+                lifetimes[owner[value]] = Lifetime(first.size, first.first, last)
+    work = [(step, size) for step, size in enumerate(workspaces) if size]
+    found = place([*lifetimes.values(), *(Lifetime(size, step, step) for step, size in work)])
+    offsets = dict(zip(lifetimes, found.offsets, strict=False))
+    for value, home in enumerate(homes):
+        if isinstance(home, Own):
+            homes[value] = At(offsets[owner[value]])
+    spaces = [(0, 0)] * len(flow.nodes)
+    for (step, size), offset in zip(work, found.offsets[len(lifetimes) :], strict=True):
+        spaces[step] = (offset, size)
+    return Allocation(tuple(homes), tuple(spaces), Memory(found.arena, found.live, found.step))
+
+
+def _taken_over(
+    flow: Dataflow, node: Node, step: int, value: int, homes: Sequence[Home], shared: Sharing
+) -> int | None:
+    """The operand whose buffer the result may be written into: one that nothing reads any more, of the same type."""
+    if node.record is None or not node.record.inplace or len(node.outs) != 1:
+        return None
+    roots = [shared.roots[v] for v in node.ins]
+    for operand in node.ins:
+        alone = roots.count(operand) == 1 and shared.last[operand] == step
+        if alone and isinstance(homes[operand], Own) and flow.types[operand] == flow.types[value]:
+            return operand
+    return None

@@ -1,0 +1,68 @@
+"""From a dataflow to the plan of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sexpgpu.experiment import Graph
+from sexpgpu.plan.allocation import Allocation, allocate, cpu_bytes, homes_of, sharing
+from sexpgpu.plan.arena import aligned
+from sexpgpu.plan.dataflow import Dataflow, Node
+from sexpgpu.plan.records import GraphPlan, Slot, Step, Turns
+
+INNER = Graph("", "", (), ())
+"""The signature of a body, which has none of its own."""
+
+
+def build(spec: Graph, flow: Dataflow, allocation: Allocation | None) -> GraphPlan:
+    """The plan of a graph; without an allocation every value gets memory of its own when it is made."""
+    if allocation is None:
+        homes = tuple(homes_of(flow, sharing(flow)))
+        allocation = Allocation(homes, ((0, 0),) * len(flow.nodes), None)
+    planned = allocation.memory is not None
+    steps = []
+    constants: list[NDArray[Any]] = []
+    for node, workspace in zip(flow.nodes, allocation.workspaces, strict=True):
+        if node.is_constant:
+            constants.append(constant_of(node))
+        else:
+            attrs = tuple(node.attrs.items())
+            bodies = tuple([build(INNER, body, allocation_of(body) if planned else None) for body in node.bodies])
+            steps.append(Step(node.name, node.ins, node.outs, attrs, node.how, bodies, workspace, node.span, node.path))
+    slots = tuple([Slot(type, home) for type, home in zip(flow.types, allocation.homes, strict=True)])
+    return GraphPlan(spec, slots, tuple(steps), tuple(constants), flow.results, allocation.memory)
+
+
+def allocation_of(flow: Dataflow) -> Allocation:
+    """Lay out the arena of a graph, its bodies' within it."""
+    return allocate(flow, [workspace_of(node) for node in flow.nodes])
+
+
+def workspace_of(node: Node) -> int:
+    """The bytes that a loop or a group needs while it runs: the arena of its body, and two sets of a loop's states."""
+    size = max((_arena(body) for body in node.bodies), default=0)
+    if isinstance(node.how, Turns):
+        size += 2 * sum(state_sizes(node.bodies[0], node.how.states))
+    return size
+
+
+def state_sizes(body: Dataflow, states: int) -> Sequence[int]:
+    """The aligned bytes of the states that a loop's body gives."""
+    return [aligned(cpu_bytes(body.types[value])) for value in body.results[:states]]
+
+
+def _arena(body: Dataflow) -> int:
+    memory = allocation_of(body).memory
+    assert memory is not None
+    return memory.arena
+
+
+def constant_of(node: Node) -> NDArray[Any]:
+    """The value of a constant, with one place along the axes on which it repeats."""
+    assert node.record is not None
+    value: NDArray[Any] = node.record.numpy(**node.attrs)
+    return np.array(value[tuple([slice(0, 1) if step == 0 else slice(None) for step in value.strides])])

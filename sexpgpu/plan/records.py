@@ -1,0 +1,136 @@
+"""The plan of a graph as plain data: values in numbered slots, steps over them, and where each value lives.
+
+A plan names operations of the table by name and holds neither MLIR nor functions: it can be compared, hashed, written
+to a file and read by another process. What runs it is a device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+from numpy.typing import NDArray
+
+from sexpgpu.diag import Span
+from sexpgpu.experiment import Graph
+from sexpgpu.tensortype import TensorType
+
+
+@frozen
+class Given:
+    """An argument of the graph: memory of the caller, never written."""
+
+    place: int
+
+
+@frozen
+class Fixed:
+    """A constant of the plan."""
+
+    place: int
+
+
+@frozen
+class At:
+    """Bytes of the arena from `offset`, in row-major order."""
+
+    offset: int
+
+
+@frozen
+class Into:
+    """Memory that the caller gives for a result of the graph."""
+
+    place: int
+
+
+@frozen
+class View:
+    """The memory of another slot, seen with another shape or stride."""
+
+    of: int
+
+
+@frozen
+class Own:
+    """Memory made when the value is: what a plan without a memory plan has."""
+
+
+Home = Given | Fixed | At | Into | View | Own
+
+
+@frozen
+class Slot:
+    """A value: its type and where it lives."""
+
+    type: TensorType
+    home: Home
+
+
+@frozen
+class Turns:
+    """A step's body runs once for each place along the axes of its items (`dialects/loops.py` says how)."""
+
+    states: int
+    items: tuple[int, ...]
+    outs: tuple[int, ...]
+    reverse: bool
+    count: int
+
+
+@frozen
+class Tiles:
+    """A step's body runs once for each tile of the leading axes `extent`.
+
+    `cut` says for each operand, then for each result, whether it has these axes; `shapes` are the shapes that tiles
+    have, whole ones first, each with a body of its own.
+    """
+
+    extent: tuple[int, ...]
+    cut: tuple[bool, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+
+@frozen
+class Step:
+    """One operation of the table, one loop (`scan`) or one fused group: `outs` from `ins`.
+
+    A loop or group has `bodies`, which run as `how` says in the `workspace`: (offset, bytes) of the arena.
+    """
+
+    op: str
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    attrs: tuple[tuple[str, Any], ...] = ()
+    how: Turns | Tiles | None = None
+    bodies: tuple[GraphPlan, ...] = ()
+    workspace: tuple[int, int] = (0, 0)
+    span: Span | None = None
+    path: str = ""
+
+
+@frozen
+class Memory:
+    """What the arena of a graph needs, in bytes.
+
+    `live` is the most that is live at once: no placement can do with less, for this order. `step` is where that is.
+    """
+
+    arena: int
+    live: int
+    step: int
+
+
+@frozen(eq=False)
+class GraphPlan:
+    """A graph that a device can run: `spec` says what goes in and comes out.
+
+    A constant has one place along the axes on which it repeats. `results` names the slot of each result.
+    """
+
+    spec: Graph
+    slots: tuple[Slot, ...]
+    steps: tuple[Step, ...]
+    constants: tuple[NDArray[Any], ...]
+    results: tuple[int, ...]
+    memory: Memory | None
