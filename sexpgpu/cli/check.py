@@ -40,6 +40,9 @@ def command(
     if as_json and as_sarif:
         raise click.UsageError("give one of --json and --sarif")
     gc.disable()  # the process ends before a collection could pay
+    from sexpgpu.driver.preload import preload
+
+    preload()
     from sexpgpu.diag.sarif import sarif_log
     from sexpgpu.driver.compile import Compilation, compiling
     from sexpgpu.driver.pipeline import Passes, skipping
