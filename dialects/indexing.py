@@ -97,6 +97,7 @@ def _within(op: str, indices: Array, length: int) -> Array:
                 f"{op}: an index lies outside the axis",
                 expected=f"indices from 0 to {length - 1}" if length else "no index: the axis is empty",
                 actual=f"index {low if low < 0 else high}",
+                index=low if low < 0 else high,
             )
     return indices
 

@@ -1,6 +1,7 @@
 """Places: a span of a `.sx` file and a path in the model, as an MLIR location and back.
 
-The form is `fused<"model.path">["f.sx":l:c to l:c]`; every operation carries one.
+The form is `fused<"model.path">["f.sx":l:c to l:c]`; every operation carries one. What a form of the user's own calls
+for inside a standard module is a call site, `callsite("nn.sx":l:c to l:c at "f.sx":l:c to l:c)`, in the file's stead.
 """
 
 from __future__ import annotations
@@ -9,22 +10,25 @@ import re
 
 from mlir import ir
 
-from sexpgpu.diag import Span
+from sexpgpu.diag import CallSite, Span
 
 _METADATA = re.compile(r'^loc\(fused<"((?:[^"\\]|\\.)*)">')
 _ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))")
 
 
 def encode(span: Span | None, path: str, context: ir.Context) -> ir.Location:
-    if span is None:
-        place = ir.Location.unknown(context)
-    else:
-        place = ir.Location.file(span.file, span.line, span.col, span.end_line, span.end_col, context)
+    place = ir.Location.unknown(context) if span is None else _region(span, context)
+    if isinstance(span, CallSite):
+        place = ir.Location.callsite(_region(span.inside, context), [place], context)
     return ir.Location.fused([place], ir.StringAttr.get(path, context), context) if path else place
 
 
+def _region(span: Span, context: ir.Context) -> ir.Location:
+    return ir.Location.file(span.file, span.line, span.col, span.end_line, span.end_col, context)
+
+
 def span_of(location: ir.Location) -> Span | None:
-    """The first source region the location holds, or None."""
+    """The first source region the location holds, or None; of a call site the caller's, with what it called."""
     if location.is_a_file():
         return Span(location.filename, location.start_line, location.start_col, location.end_line, location.end_col)
     if location.is_a_fused():
@@ -32,7 +36,10 @@ def span_of(location: ir.Location) -> Span | None:
     if location.is_a_name():
         return span_of(location.child_loc)
     if location.is_a_callsite():
-        return span_of(location.callee)
+        form, inside = span_of(location.caller), span_of(location.callee)
+        if form is None or inside is None:
+            return form or inside
+        return CallSite(form.file, form.line, form.col, form.end_line, form.end_col, inside)
     return None
 
 

@@ -6,6 +6,7 @@ no sense, or report it to a `Diagnostics` collection and go on. A fault of ours 
 
 from sexpgpu.diag.fix import apply_edits
 from sexpgpu.diag.record import (
+    CallSite,
     Culprit,
     Diagnostic,
     Diagnostics,
@@ -15,12 +16,14 @@ from sexpgpu.diag.record import (
     Span,
     SxError,
     error,
+    inside_note,
     nearest,
     warning,
 )
 from sexpgpu.diag.render import Sources, render, to_json
 
 __all__ = [
+    "CallSite",
     "Culprit",
     "Diagnostic",
     "Diagnostics",
@@ -32,6 +35,7 @@ __all__ = [
     "SxError",
     "apply_edits",
     "error",
+    "inside_note",
     "nearest",
     "render",
     "to_json",

@@ -25,6 +25,17 @@ class Span:
         return f"{self.file}:{self.line}:{self.col}"
 
 
+@frozen(slots=True)
+class CallSite(Span):
+    """A form of the user's own whose execution led to the place `inside` a standard module."""
+
+    inside: Span
+
+    @property
+    def form(self) -> Span:
+        return Span(self.file, self.line, self.col, self.end_line, self.end_col)
+
+
 @frozen
 class Note:
     """A further fact beside a diagnostic, with its own place where it has one."""
@@ -70,7 +81,8 @@ class Diagnostic:
     `message` says what happened in the author's words; `expected` and `actual` are facts, not prose; `help`
     says in words what would mend it and `fix` is that as edits of the source, where they are known: made as they
     stand, the fault is gone. `trail` lists macro expansions, innermost first. `culprit` waits for whoever has the
-    source to make a narrower span and a fix of it.
+    source to make a narrower span and a fix of it. `index` is a place that lies outside an axis, for whoever knows
+    the data that it may come from.
     """
 
     code: str
@@ -84,10 +96,15 @@ class Diagnostic:
     trail: tuple[Note, ...] = ()
     severity: Severity = "error"
     culprit: Culprit | None = None
+    index: int | None = None
 
     def at(self, span: Span | None) -> Diagnostic:
-        """This diagnostic with a place, unless it has one already."""
-        return self if self.span is not None or span is None else evolve(self, span=span)
+        """This diagnostic with a place, unless it has one already; what lies inside a standard module is a note."""
+        if self.span is not None or span is None:
+            return self
+        if isinstance(span, CallSite):
+            return evolve(self, span=span.form).noting(inside_note(span.inside))
+        return evolve(self, span=span)
 
     def noting(self, *notes: Note) -> Diagnostic:
         """This diagnostic with more notes behind those it has."""
@@ -96,6 +113,11 @@ class Diagnostic:
     def fixed_by(self, *edits: Edit) -> Diagnostic:
         """This diagnostic with edits that mend it, unless it has some already."""
         return self if self.fix else evolve(self, fix=edits)
+
+
+def inside_note(place: Span) -> Note:
+    """Where in a standard module a form led."""
+    return Note("inside the standard module", place)
 
 
 def error(
@@ -109,10 +131,13 @@ def error(
     fix: Iterable[Edit] = (),
     notes: Iterable[Note] = (),
     culprit: Culprit | None = None,
+    index: int | None = None,
 ) -> SxError:
     """The exception for one error: `raise error("E-NAME-001", ...)`."""
-    record = Diagnostic(code, message, span, expected, actual, help, tuple(fix), tuple(notes), culprit=culprit)
-    return SxError(record)
+    facts = Diagnostic(
+        code, message, None, expected, actual, help, tuple(fix), tuple(notes), culprit=culprit, index=index
+    )
+    return SxError(facts.at(span))
 
 
 def warning(

@@ -6,10 +6,11 @@ from typing import Any
 
 from attrs import define, field
 
+from sexpgpu.diag import Span
 from sexpgpu.driver.compile import Compilation, run_named
-from sexpgpu.driver.planning import load
+from sexpgpu.driver.indices import index_fields
 from sexpgpu.experiment import Experiment
-from sexpgpu.interp import Program
+from sexpgpu.interp import Program, load
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.passes.base import functions
@@ -40,6 +41,10 @@ class InterpreterEngine:
         if key not in self._resized:
             self._resized[key] = run_deep(lambda: self._trace_again(*key))
         return load(_function(self._resized[key], spec.symbol))
+
+    def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:
+        """The fields of the graph's batch whose numbers the form at `span` takes as indices."""
+        return index_fields(_function(self.compilation.module, self.experiment.graphs[graph].symbol), span)
 
     def _trace_again(self, graph: str, rows: int) -> Any:
         done = self.compilation

@@ -59,13 +59,23 @@ def calling_span() -> Span | None:
 
 
 def _innermost(frame: FrameType | None, *, standard: bool) -> Span | None:
+    vague: Span | None = None
     while frame is not None:
         module = frame.f_globals.get(MARK)
         counts = module is not None and not module.internal and (standard or not module.standard)
         if counts and frame.f_code.co_filename != "<deferred>":
-            return _span(frame.f_code, frame.f_lasti)
+            span = _span(frame.f_code, frame.f_lasti)
+            if standard or not _by_macro(frame.f_code, span):
+                return span
+            vague = vague or span
         frame = frame.f_back
-    return None
+    return vague
+
+
+def _by_macro(code: CodeType, span: Span | None) -> bool:
+    """Whether it is a local function that a macro wrote: no form in it has a place of its own."""
+    info = info_of(code.co_name)
+    return info is not None and info.span == span and "<locals>" in code.co_qualname
 
 
 class _Step:
@@ -128,8 +138,8 @@ def _steps(traceback: TracebackType | None, around: FrameType | None = None) -> 
                 continue
             span = _span(code, instruction)
             info = info_of(code.co_name)
-            if found and info is not None and info.span == span and "<locals>" in code.co_qualname:
-                continue  # a local function that a macro wrote: no form in it has a place of its own
+            if found and _by_macro(code, span):
+                continue
             name = code.co_name.partition("#")[0]
             definition = code.co_qualname.partition("#")[0]
             if name == "lambda" and module.heads.get(symbol(definition)) == MODEL and not _spelt_lambda(info):

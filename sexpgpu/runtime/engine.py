@@ -40,3 +40,7 @@ class Engine(Protocol):
         records.
         """
         ...
+
+    def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:
+        """The fields of the graph's batch whose numbers the form at `span` takes as indices."""
+        ...

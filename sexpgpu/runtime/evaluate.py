@@ -10,6 +10,7 @@ from sexpgpu.data.codec import codec_of
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Listed, Random
 from sexpgpu.experiment import Evaluation, Experiment
+from sexpgpu.runtime.batches import Reading, reading
 from sexpgpu.runtime.calls import Call, Calls, Contexts, Tensors
 from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.metrics import Collected
@@ -66,7 +67,10 @@ class Pass:
             call = self.calls.get(self.evaluation.graph, len(numbers))
             scalars = self.contexts.make(**context, microbatch=place, trip=0, stage=stage, share=1.0)
             fields = self.loader.read(numbers, index)
-            results = call({"param": params, "buffer": buffers, "field": fields, "ctx": scalars})
+            when = f"batch {q} of evaluation {self.evaluation.name}, after step {step}"
+            read = Reading(self.evaluation.graph, self.evaluation.loader, numbers.tolist(), fields, when)
+            with reading(self.calls.engine, read):
+                results = call({"param": params, "buffer": buffers, "field": fields, "ctx": scalars})
             collected.add(call, results, len(numbers))
             records += len(numbers)
             if place == 0:

@@ -11,8 +11,9 @@ from pathlib import Path
 from attrs import define, evolve, field, frozen
 
 from sexpgpu.data.loader import OpenLoader
-from sexpgpu.diag import Diagnostic, Note, Span, error, warning
+from sexpgpu.diag import CallSite, Diagnostic, Note, Span, error, inside_note, warning
 from sexpgpu.experiment import Experiment
+from sexpgpu.runtime.batches import shown
 from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.checkpoint import Position
 from sexpgpu.runtime.curriculum import Curriculum
@@ -29,7 +30,6 @@ from sexpgpu.runtime.step import Refusal, StepResult, TrainStep
 from sexpgpu.runtime.views import Views
 
 _RECORDS_TOLD = 64  # in the event
-_RECORDS_SHOWN = 8  # on the screen
 _TEXTS_SHOWN, _TEXT_SHOWN = 2, 200
 
 
@@ -127,11 +127,11 @@ class Loop:
             refused=result.refusal is not None,
         )
         eta = self._pace.remaining(self.plan.stop - self.done)
-        shown = rates or {"records": result.records / seconds}
-        self.progress.step(self.done, result.loss, shown, eta)
+        pace = rates or {"records": result.records / seconds}
+        self.progress.step(self.done, result.loss, pace, eta)
         facts = {"step": self.done, "loss": result.loss, "metrics": self._metrics}
-        pace = {"rate": shown, "step_seconds": self._pace.step_seconds, "eta": eta}
-        self.status.update("running", facts | pace)
+        facts |= {"rate": pace, "step_seconds": self._pace.step_seconds, "eta": eta}
+        self.status.update("running", facts)
 
     def _refuse(self, step: int, refusal: Refusal) -> None:
         """Reports a refused step; the last one that is allowed ends the run, its last good state
@@ -142,9 +142,7 @@ class Loop:
         what = {None: "the gradient norm", "loss": "the loss"}.get(refusal.tensor, f"the {made} of {refusal.tensor}")
         where = "" if refusal.microbatch is None else f", microbatch {refusal.microbatch}"
         message = f"step {step}{where}: {what} is not finite; nothing of the step is kept"
-        notes = []
-        if refusal.origin is not None:
-            notes.append(Note(f"not finite first: {refusal.origin[0]}", refusal.origin[1]))
+        notes = [] if refusal.origin is None else _origin_notes(*refusal.origin)
         records = refusal.records[:_RECORDS_TOLD]
         self.events.write(
             "warning",
@@ -166,7 +164,7 @@ class Loop:
                 span,
                 expected="a finite loss, gradient norm and update",
                 actual=f"{what} is not, at step {step}",
-                notes=[*notes, Note(f"records {_some(refusal.records)}")],
+                notes=[*notes, Note(f"records {shown(refusal.records)}")],
                 help="the newest checkpoint has the last good state; try a lower rate or `:clip-norm`",
             )
 
@@ -217,8 +215,8 @@ class Loop:
                 seconds=round(time.perf_counter() - started, 6),
                 metrics=report.metrics,
             )
-            shown = "  ".join(f"{key} {value:.4f}" for key, value in report.metrics.items())
-            self.progress.say(f"step {self.done}  {shown}")
+            figures = "  ".join(f"{key} {value:.4f}" for key, value in report.metrics.items())
+            self.progress.say(f"step {self.done}  {figures}")
             self._show(report.samples, name)
         if pending:
             self._choose_stage()
@@ -254,18 +252,17 @@ class Loop:
         return self.keeper.commit(position, self.tensors)
 
 
+def _origin_notes(what: str, span: Span | None) -> list[Note]:
+    note = Note(f"not finite first: {what}", span)
+    return [note, inside_note(span.inside)] if isinstance(span, CallSite) else [note]
+
+
 def _shown(origin: tuple[str, Span | None] | None) -> dict[str, str | None] | None:
     """The `origin` of the event."""
     if origin is None:
         return None
     what, span = origin
     return {"what": what, "at": str(span) if span else None}
-
-
-def _some(records: Sequence[int]) -> str:
-    """The first few of the records, and how many more there are."""
-    more = len(records) - _RECORDS_SHOWN
-    return ", ".join(map(str, records[:_RECORDS_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
 def held_bytes() -> int:

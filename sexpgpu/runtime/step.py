@@ -12,6 +12,7 @@ from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Indices
 from sexpgpu.diag import Span
 from sexpgpu.experiment import Experiment, InputRole
+from sexpgpu.runtime.batches import Reading, reading
 from sexpgpu.runtime.calls import Call, Calls, Contexts, Tables, Tensors, state_name
 from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.fold import MeanFold, SumFold, weighted_mean
@@ -116,7 +117,7 @@ class TrainStep:
     def run(self, step: int, tensors: Tensors) -> StepResult:
         """Step number `step`, from 0. Changes `tensors`, unless loss or norm is not finite."""
         batches = self._read(step)
-        gathered = self._gather(batches, tensors)
+        gathered = self._gather(step, batches, tensors)
         norm = global_norm(gathered.gradients.values())
         metrics = {"train/loss": gathered.loss}
         metrics |= gathered.collected.metrics(self.calls)
@@ -162,9 +163,9 @@ class TrainStep:
         epoch = self.plan.epochs_before(step)
         return self.contexts.make(step=step, steps=self.plan.steps, epoch=epoch, progress=progress, **common)
 
-    def _gather(self, batches: Sequence[_Microbatch], tensors: Tensors) -> _Gathered:
+    def _gather(self, step: int, batches: Sequence[_Microbatch], tensors: Tensors) -> _Gathered:
         rows = [batch.rows for batch in batches]
-        sums = self._step_sums(batches, tensors)
+        sums = self._step_sums(step, batches, tensors)
         tree = self.experiment.run.deterministic
         gradients: dict[str, MeanFold] = {}
         proposals: dict[str, MeanFold] = {}
@@ -173,7 +174,8 @@ class TrainStep:
         collected = Collected("train")
         for i, batch in enumerate(batches):
             call = self.calls.get(self.experiment.train_graph, batch.rows)
-            results = call(self._tables(i, batch, tensors, sums))
+            with reading(self.calls.engine, self._reading(self.experiment.train_graph, step, i, batch)):
+                results = call(self._tables(i, batch, tensors, sums))
             collected.add(call, results, batch.rows)
             losses += [float(loss) for loss in call.named(results, "loss").values()]
             for path, gradient in call.named(results, "grad").items():
@@ -189,7 +191,14 @@ class TrainStep:
         means = {path: fold.mean() for path, fold in gradients.items()}
         return _Gathered(weighted_mean(losses, rows), losses, sums, means, buffers, collected)
 
-    def _step_sums(self, batches: Sequence[_Microbatch], tensors: Tensors) -> dict[str, Array]:
+    def _reading(self, graph: str, step: int, microbatch: int, batch: _Microbatch) -> Reading:
+        loader = self.experiment.train_loader
+        if loader.stages:
+            loader = evolve(loader, fields=loader.stages[self.stage].fields)
+        when = f"step {step}" if self.plan.microbatches == 1 else f"step {step}, microbatch {microbatch}"
+        return Reading(graph, loader, batch.indices.tolist(), batch.fields, when)
+
+    def _step_sums(self, step: int, batches: Sequence[_Microbatch], tensors: Tensors) -> dict[str, Array]:
         """The totals over the step that the train graph reads, by a pass of their own over its
         microbatches.
         """
@@ -199,7 +208,8 @@ class TrainStep:
         folds: dict[str, SumFold] = {}
         for i, batch in enumerate(batches):
             call = self.calls.get(graph, batch.rows)
-            results = call(self._tables(i, batch, tensors, {}))
+            with reading(self.calls.engine, self._reading(graph, step, i, batch)):
+                results = call(self._tables(i, batch, tensors, {}))
             for name, term in call.named(results, "step_term").items():
                 folds.setdefault(name, SumFold()).add(term)
         return {name: fold.total() for name, fold in folds.items()}

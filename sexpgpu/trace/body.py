@@ -35,6 +35,7 @@ class BodyTrace(GraphTrace):
         self.parent = parent
         self.turns = turns
         self.path = parent.path
+        self.made = parent.made
         self.frozen = parent.frozen
         self.within = [*parent.within, "scan"]
         self.reached: list[Tensor] = []

@@ -1,7 +1,8 @@
 """One traced function under construction: its arguments, its operations, what it emits.
 
 Arguments are made on first use, so that a graph takes what it reads and nothing else. Every operation gets the
-location of the Lisp form that called for it and the path of the model instance that is running.
+location of the Lisp form that called for it and the path of the model instance that is running. What a standard module
+calls for is located at the user's own form that led there, or else at the one that made the instance.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mlir import ir
 
-from sexpgpu.diag import Span, SxError, error
+from sexpgpu.diag import CallSite, Span, SxError, error
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.opdef import Move
@@ -25,6 +26,7 @@ from sexpgpu.dialects.signature import write_signature
 from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig, SampleForm
 from sexpgpu.lang.active import active, spend_steps
 from sexpgpu.lang.conditions import Poisoned
+from sexpgpu.lang.faults import calling_span
 from sexpgpu.lang.session import current_span
 from sexpgpu.tensortype import DType, TensorType
 
@@ -127,6 +129,7 @@ class GraphTrace:
         self.steps = tracer.steps
         self.microbatches = tracer.microbatches
         self.path: list[str] = []
+        self.made: list[Span] = []  # where the instances that are running were made, as far as known
         self.inputs: list[Input] = []
         self.outputs: list[tuple[Output, Val]] = []
         self.counters: dict[str, int] = {}
@@ -179,13 +182,17 @@ class GraphTrace:
         return active().recovery.count > self._known
 
     @contextmanager
-    def inside(self, path: str) -> Iterator[None]:
-        """Operations traced within belong to the model instance at `path`."""
+    def inside(self, path: str, made: Span | None = None) -> Iterator[None]:
+        """Operations traced within belong to the model instance at `path`, made by the form at `made`."""
         self.path.append(path)
+        if made is not None:
+            self.made.append(made)
         try:
             yield
         finally:
             self.path.pop()
+            if made is not None:
+                self.made.pop()
 
     def input(
         self,
@@ -222,7 +229,7 @@ class GraphTrace:
 
         spend_steps(OPERATION_WORK)
         span = current_span()
-        self.builder.location = self.location(span)
+        self.builder.location = self.here(span)
         with _noting(operands):
             value = self.builder(op, *(t.val for t in operands), **attrs)
         # A moved tensor is known by what it was, one or two moves deep.
@@ -235,7 +242,7 @@ class GraphTrace:
 
         spend_steps(OPERATION_WORK)
         span = current_span()
-        self.builder.location = self.location(span)
+        self.builder.location = self.here(span)
         with _noting(operands):
             made = self.builder.several(op, *(t.val for t in operands), **attrs)
         return tuple(Tensor(self, value, span, f"the result of {op}") for value in made)
@@ -244,7 +251,7 @@ class GraphTrace:
         from sexpgpu.trace.tensor import Tensor
 
         span = current_span()
-        self.builder.location = self.location(span)
+        self.builder.location = self.here(span)
         return Tensor(self, self.builder.constant(value, type), span, "a constant")
 
     def output(
@@ -362,6 +369,13 @@ class GraphTrace:
             text = json.dumps(self.counters)
             self.func.attributes["sx.counters"] = ir.StringAttr.get(text, context=self.context.mlir)
         write_signature(self.func, self.inputs, [o for o, _ in self.outputs])
+
+    def here(self, span: Span | None) -> Any:
+        """The location of what the form at `span`, which is being executed, adds to the graph."""
+        own = calling_span() or (self.made[-1] if self.made else None)
+        if span is not None and own is not None and own != span:
+            span = CallSite(own.file, own.line, own.col, own.end_line, own.end_col, span)
+        return self.location(span)
 
     def location(self, span: Span | None) -> Any:
         """The MLIR location of a form, under the path of the model instance that is running."""

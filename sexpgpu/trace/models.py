@@ -102,7 +102,7 @@ class Model(Foreign):
     def lisp_call(self, *args: Any) -> Any:
         assert self.forward is not None  # an instance leaves `defmodel` complete
         graph = current_graph(self.kind)
-        with graph.inside(_named(self, self.path)):
+        with graph.inside(_named(self, self.path), self.span):
             try:
                 return self.forward(*args)
             except TypeError as fault:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from mlir import ir
 
-from sexpgpu.diag import Span, SxError
+from sexpgpu.diag import CallSite, Span, SxError
 from sexpgpu.dialects import read
 from sexpgpu.dialects.attributes import decode, encode
 from sexpgpu.dialects.bf16 import round_bf16
@@ -110,6 +110,8 @@ SPANS = [
     (Span("f.sx", 3, 1, 3, 9), ""),
     (Span("dir/f x.sx", 3, 7, 5, 2), "model.blocks.0.attn.qkv"),
     (Span('quote".sx', 1, 1, 1, 2), 'odd "path\\ ü'),
+    (CallSite("f.sx", 3, 7, 5, 2, inside=Span("nn.sx", 8, 1, 9, 2)), ""),
+    (CallSite("f.sx", 3, 7, 5, 2, inside=Span("nn.sx", 8, 1, 9, 2)), "model.embed"),
 ]
 
 
@@ -126,7 +128,9 @@ def test_places_inside_other_places(context: Context) -> None:
     nowhere = context.location(None)
     assert span_of(ir.Location.fused([nowhere, second], context=context.mlir)) == Span("f.sx", 2, 1, 2, 2)
     assert span_of(ir.Location.name("n", first, context.mlir)) == Span("f.sx", 1, 1, 1, 2)
-    assert span_of(ir.Location.callsite(first, [second], context.mlir)) == Span("f.sx", 1, 1, 1, 2)
+    assert span_of(ir.Location.callsite(first, [second], context.mlir)) == CallSite(
+        "f.sx", 2, 1, 2, 2, inside=Span("f.sx", 1, 1, 1, 2)
+    )
 
 
 def test_the_builder_gives_each_operation_its_place(context: Context) -> None:

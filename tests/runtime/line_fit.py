@@ -71,6 +71,10 @@ class NumpyEngine:
     device: str = "numpy"
     asked: list[tuple[str, int | None]] = field(factory=list)
 
+    def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:
+        """None: a function does not show what it does inside."""
+        return ()
+
     def executable(self, graph: str, rows: int | None = None) -> NumpyExecutable:
         self.asked.append((graph, rows))
         spec = self.experiment.graphs[graph]

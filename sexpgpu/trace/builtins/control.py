@@ -95,7 +95,7 @@ def scan(function: Any, init: Any, xs: Any, *, axis: Any = 0, reverse: Any = NIL
 def _call(graph: GraphTrace, loop: Loop, name: str, operands: list[Tensor]) -> list[Tensor]:
     span = current_span()
     builder = graph.builder
-    builder.location = graph.location(span)
+    builder.location = graph.here(span)
     module = module_of(graph.func)
     made = call_loop(builder, module, loop, name.replace(" ", "_"), [t.val for t in operands])
     return [Tensor(graph, value, span, "the result of scan") for value in made]
@@ -160,12 +160,12 @@ def grad(function: Any, x: Any) -> Any:
         )
     span = current_span()
     builder = graph.builder
-    builder.location = graph.location(span)
+    builder.location = graph.here(span)
     ops = [op.operation for op in graph.block.operations][before:]
     found = cotangents(
         builder, ops, {result.val.value: builder.constant(1, result.type)}, [t.val.value for t in inputs]
     )
-    builder.location = graph.location(span)
+    builder.location = graph.here(span)
 
     def gradient(t: Tensor) -> Tensor:
         value: Val = found.get(t.val.value) or builder.constant(0, t.type)
