@@ -9,8 +9,9 @@ from attrs import define, field
 from sexpgpu.diag import Span
 from sexpgpu.driver.compile import Compilation, run_named
 from sexpgpu.driver.indices import index_fields
+from sexpgpu.driver.planning import load
 from sexpgpu.experiment import Experiment
-from sexpgpu.interp import Program, load
+from sexpgpu.interp import Program
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.passes.base import functions
