@@ -29,7 +29,7 @@ from attrs import field, frozen
 
 from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.costs import COSTS
-from sexpgpu.lang.forms import Symbol
+from sexpgpu.lang.forms import Symbol, setf_name, symbol
 from sexpgpu.lang.summaries import SUMMARIES
 
 ELSEWHERE = {"dim": "axis", "dims": "axis", "axes": "axis", "keepdim": "keepdims"}
@@ -95,6 +95,10 @@ class MacroBuiltin:
     name: str
     shape: str
     expand: Expander
+
+    def expander(self, form: Any, environment: Any) -> Any:
+        """What the evaluator calls, as it does a macro of a file's."""
+        return self.expand(form)
 
 
 @frozen
@@ -326,3 +330,10 @@ def _accepts_any(function: Function, parameters: Parameters) -> bool:
     if code is None or not code.co_flags & inspect.CO_VARARGS:
         return False
     return parameters.rest is None or code.co_argcount < len(parameters.required)
+
+
+def function_key(name: str, names: dict[str, Symbol]) -> Symbol:
+    """The function-table key of a builtin's name: `(setf car)` is a writer; `names` gives uninterned ones."""
+    if name in names:
+        return names[name]
+    return setf_name(symbol(name[6:-1])) if name.startswith("(setf ") else symbol(name)

@@ -16,10 +16,10 @@ from sexpgpu.lang.analyze.grammar import Items
 from sexpgpu.lang.analyze.lambdas import analyze_lambda
 from sexpgpu.lang.analyze.macros import macro_function
 from sexpgpu.lang.analyze.mentions import note_mentions
+from sexpgpu.lang.calls import MARK
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.emit import binding, code, control, expressions, inline  # noqa: F401  fill the emitter's tables
 from sexpgpu.lang.emit.core import Emitter
-from sexpgpu.lang.faults import MARK
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.functions import FunctionInfo
 from sexpgpu.lang.ir import FunctionIR

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from itertools import pairwise
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, TracebackType
 from typing import Final
 
 from attrs import evolve
@@ -14,38 +13,18 @@ from attrs import evolve
 from sexpgpu.diag import Diagnostic, Edit, Note, Span, SxError, error
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Parameters, count_mended, show, written
+from sexpgpu.lang.calls import MARK, PROMISED_DEPTH, Step, by_macro, call_notes, calls_of, frames_of, span_at
 from sexpgpu.lang.conditions import CallFault, Condition, Poisoned, condition_of
 from sexpgpu.lang.edits import moved_up
-from sexpgpu.lang.forms import Source, symbol
-from sexpgpu.lang.functions import FunctionInfo, info_of
+from sexpgpu.lang.forms import Source
+from sexpgpu.lang.functions import info_of
 from sexpgpu.lang.limits import out_of_steps
 from sexpgpu.lang.module import Macro, Module
-from sexpgpu.lang.place import EVALUATED, Place, Trail, trail_notes
+from sexpgpu.lang.place import Place, trail_notes
 from sexpgpu.lang.runaway import ending
-
-MARK: Final = "rt.module"
-"""The name in a namespace that says its code came from a `.sx` file, and which module that is."""
 
 _LIBRARY: Final = "sexpgpu.lang.library"
 _COUNT: Final = re.compile(r"(?P<name>[^\n]*)\(\) (?:takes .* but (?P<given>\d+) |missing (?P<missing>\d+) required )")
-_positions: Final[dict[CodeType, list[Span | None]]] = {}
-PROMISED_DEPTH: Final = 100_000
-"""Lisp calls that may always be nested, where no builtin is among them."""
-MODEL: Final = "defmodel"
-MOST_NOTES: Final = 5
-LONGEST_CYCLE: Final = 4
-
-
-def _span(code: CodeType, instruction: int) -> Span | None:
-    """The place of an instruction; the first look at a code object reads all its positions."""
-    table = _positions.get(code)
-    if table is None:
-        table = []
-        for line, end_line, col, end_col in code.co_positions():
-            known = line is not None and end_line is not None and col is not None and end_col is not None
-            table.append(Span(code.co_filename, line, col + 1, end_line, end_col + 1) if known else None)  # type: ignore[operator,arg-type]
-        _positions[code] = table
-    return table[instruction >> 1]
 
 
 def current_span() -> Span | None:
@@ -64,38 +43,12 @@ def _innermost(frame: FrameType | None, *, standard: bool) -> Span | None:
         module = frame.f_globals.get(MARK)
         counts = module is not None and not module.internal and (standard or not module.standard)
         if counts and frame.f_code.co_filename != "<deferred>":
-            span = _span(frame.f_code, frame.f_lasti)
-            if standard or not _by_macro(frame.f_code, span):
+            span = span_at(frame.f_code, frame.f_lasti)
+            if standard or not by_macro(frame.f_code, span):
                 return span
             vague = vague or span
         frame = frame.f_back
     return vague
-
-
-def _by_macro(code: CodeType, span: Span | None) -> bool:
-    """Whether it is a local function that a macro wrote: no form in it has a place of its own."""
-    info = info_of(code.co_name)
-    return info is not None and info.span == span and "<locals>" in code.co_qualname
-
-
-class _Step:
-    """One `.sx` frame of a traceback."""
-
-    __slots__ = ("definition", "module", "name", "span")
-
-    def __init__(self, name: str, definition: str, span: Span | None, module: Module) -> None:
-        self.name = name
-        self.definition = definition  # the global function it belongs to
-        self.span = span
-        self.module = module
-
-    @property
-    def trail(self) -> Trail | None:
-        """The expansions that wrote the form, where a macro did."""
-        if self.span is None:
-            return None
-        place = (self.span.line, self.span.col - 1, self.span.end_line, self.span.end_col - 1)
-        return self.module.trails.get(place)
 
 
 def frames_at(traceback: TracebackType | None, span: Span) -> tuple[FrameType, FrameType | None] | None:
@@ -103,64 +56,12 @@ def frames_at(traceback: TracebackType | None, span: Span) -> tuple[FrameType, F
     found: tuple[FrameType, FrameType | None] | None = None
     while traceback is not None:
         frame, code = traceback.tb_frame, traceback.tb_frame.f_code
-        if code.co_filename == span.file and _span(code, traceback.tb_lasti) == span:
+        if code.co_filename == span.file and span_at(code, traceback.tb_lasti) == span:
             found = (frame, None)
         elif found is not None and found[1] is None and code.co_filename != "<deferred>":
             found = (found[0], frame)
         traceback = traceback.tb_next
     return found
-
-
-def _steps(traceback: TracebackType | None, around: FrameType | None = None) -> list[_Step]:
-    """The `.sx` frames of a traceback, outermost first, behind those of `around` and the frames that called it."""
-    frames: list[tuple[FrameType, int]] = []
-    while around is not None:
-        frames.append((around, around.f_lasti))
-        around = around.f_back
-    frames.reverse()
-    while traceback is not None:
-        frames.append((traceback.tb_frame, traceback.tb_lasti))
-        traceback = traceback.tb_next
-    found: list[_Step] = []
-    made: dict[tuple[int, int], _Step] = {}  # a deep recursion is at the same few places again and again
-    for frame, instruction in frames:
-        code = frame.f_code
-        again = made.get((id(code), instruction))
-        if again is not None:
-            found.append(again)
-            continue
-        module = frame.f_globals.get(MARK)
-        if module is not None and not module.internal and code.co_filename != "<deferred>":
-            if found and code.co_filename == EVALUATED:  # a text of no file: what evaluates it is shown
-                continue
-            if found and code.co_name.startswith("turn."):  # a turn of a loop: part of the function around it
-                found[-1] = _Step(found[-1].name, found[-1].definition, _span(code, instruction), found[-1].module)
-                continue
-            span = _span(code, instruction)
-            info = info_of(code.co_name)
-            if found and _by_macro(code, span):
-                continue
-            name = code.co_name.partition("#")[0]
-            definition = code.co_qualname.partition("#")[0]
-            if name == "lambda" and module.heads.get(symbol(definition)) == MODEL and not _spelt_lambda(info):
-                name = definition  # the bodies of a model are lambdas that its macro wrote
-                if found and found[-1].name == found[-1].definition == name:
-                    found[-1] = _Step(name, definition, span, module)
-                    continue
-            made[id(code), instruction] = _Step(name, definition, span, module)
-            found.append(made[id(code), instruction])
-    return found
-
-
-def _spelt_lambda(info: FunctionInfo | None) -> bool:
-    """Whether the file itself has `(lambda ...)` where the function is."""
-    span = info.span if info is not None else None
-    text = active().sources.get(span.file) if span is not None else None
-    return (
-        span is not None
-        and text is not None
-        and text.startswith("(lambda", Source(span.file, text).offset(span.line, span.col))
-    )
 
 
 def converted(fault: BaseException, parameters_of: Callable[[str], Parameters | None]) -> SxError | None:
@@ -188,14 +89,16 @@ def converted(fault: BaseException, parameters_of: Callable[[str], Parameters | 
 
 
 def _too_deep(fault: RecursionError) -> SxError:
-    if _within_builtin(fault.__traceback__):
+    frames = frames_of(fault.__traceback__)
+    if not any(MARK in frame.f_globals for frame, _ in reversed(frames[len(frames) // 2 :])):
+        # Most of the calls are those of one builtin, which follows the parts of a value.
         return error("E-LIMIT-002", "the value is nested too deeply to be walked", help="is it circular?")
-    calls = _steps(fault.__traceback__)
+    calls = calls_of(frames)
     # A call may be more than one frame of Python's; the hundred thousand that are promised are certain.
-    deep = min(len(calls), PROMISED_DEPTH)
+    deep = min(calls.deep, PROMISED_DEPTH)
     if deep < 1000:
         return error("E-LIMIT-002", "a form or a value is nested too deeply", help="does it contain itself?")
-    names = list(dict.fromkeys(step.name for step in calls[-20:]))
+    names = list(dict.fromkeys(step.name for step in calls.steps[-20:]))
     chain = " -> ".join([*names, names[0]]) if names else "itself"
     known = ending(fault.__traceback__)
     found = error(
@@ -205,17 +108,6 @@ def _too_deep(fault: RecursionError) -> SxError:
         fix=known.fix if known is not None else (),
     )
     return CallFault(found.diagnostic)
-
-
-def _within_builtin(traceback: TracebackType | None) -> bool:
-    """Whether most of the calls are those of one builtin, which follows the parts of a value."""
-    depth = last = 0
-    while traceback is not None:
-        depth += 1
-        if MARK in traceback.tb_frame.f_globals:
-            last = depth
-        traceback = traceback.tb_next
-    return last < depth // 2
 
 
 def _unbound(fault: IndexError) -> SxError | None:
@@ -241,7 +133,7 @@ def _unbound(fault: IndexError) -> SxError | None:
     later = next((u for s, u in module.upcoming.items() if s.name == name), None)
     help = f"`{name}` is defined by the {later.head} at {later.span.line}:{later.span.col}, below" if later else None
     fix: tuple[Edit, ...] = ()
-    used = _span(traceback.tb_frame.f_code, traceback.tb_lasti)
+    used = span_at(traceback.tb_frame.f_code, traceback.tb_lasti)
     if later is not None and used is not None and used.file in active().sources:
         source = Source(used.file, active().sources[used.file])
         fix = moved_up(source, later.span, source.offset(used.line, used.col))
@@ -289,7 +181,8 @@ def located(fault: SxError, around: FrameType | None = None) -> SxError:
     if isinstance(fault, Poisoned):
         return fault
     diagnostic = fault.diagnostic
-    steps = _steps(fault.__traceback__, around)
+    calls = calls_of(frames_of(fault.__traceback__, around))
+    steps = calls.steps
     if isinstance(fault, CallFault) and len(steps) > 1 and diagnostic.span is None:
         steps.pop()
     if steps and diagnostic.span is None:
@@ -298,12 +191,12 @@ def located(fault: SxError, around: FrameType | None = None) -> SxError:
         if last.trail is not None and not diagnostic.trail:
             diagnostic = evolve(diagnostic, trail=last.trail.notes())
     if len(steps) > 1 and not any(note.text.startswith("in the call of ") for note in diagnostic.notes):
-        diagnostic = diagnostic.noting(*_call_notes(steps))
+        diagnostic = diagnostic.noting(*call_notes(calls))
     fault.diagnostic = diagnostic
     return fault
 
 
-def _placed(diagnostic: Diagnostic, steps: list[_Step]) -> tuple[Diagnostic, _Step]:
+def _placed(diagnostic: Diagnostic, steps: list[Step]) -> tuple[Diagnostic, Step]:
     """What goes wrong inside a standard module is shown at the user's own form, with the place inside as a note.
 
     Where no form of the user's led there, whoever reports the error knows the place to show.
@@ -318,37 +211,6 @@ def _placed(diagnostic: Diagnostic, steps: list[_Step]) -> tuple[Diagnostic, _St
     if inside not in diagnostic.notes:  # it is, where the error met another place on its way
         diagnostic = diagnostic.noting(inside)
     return evolve(diagnostic, span=shown.span if own else None), shown
-
-
-def _call_notes(steps: list[_Step]) -> list[Note]:
-    """The calls, innermost first; repeated ones are counted."""
-    calls = [(inner.name, outer.span) for outer, inner in pairwise(steps)]
-    calls.reverse()
-    notes: list[Note] = []
-    at = 0
-    while at < len(calls) and len(notes) < MOST_NOTES:
-        cycle, times = _repeated(calls, at)
-        notes += [Note(f"in the call of `{name}`", span) for name, span in calls[at : at + cycle]]
-        if times > 1:
-            names = ", ".join(f"`{name}`" for name in dict.fromkeys(name for name, _ in calls[at : at + cycle]))
-            more = cycle * (times - 1)
-            count = f"{more:,}" if more < PROMISED_DEPTH else f"more than {PROMISED_DEPTH:,}"
-            notes.append(Note(f"... {count} more calls of {names}"))
-        at += cycle * times
-    if at < len(calls):
-        notes.append(Note(f"... {len(calls) - at:,} more calls"))
-    return notes
-
-
-def _repeated(calls: list[tuple[str, Span | None]], at: int) -> tuple[int, int]:
-    """The shortest cycle of calls that begins at `at` and how often it follows itself; (1, 1) when none does."""
-    for cycle in range(1, LONGEST_CYCLE + 1):
-        times = 1
-        while calls[at : at + cycle] == calls[at + times * cycle : at + (times + 1) * cycle]:
-            times += 1
-        if times > 2 or (cycle == 1 and times > 1):
-            return cycle, times
-    return 1, 1
 
 
 def condition_from(fault: BaseException) -> Condition:

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from attrs import frozen
 
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import Note, SxError, error
 
 R = TypeVar("R")
 
@@ -52,9 +52,14 @@ class Steps:
 
     def spend(self, steps: int) -> None:
         """Take many steps at once, for the work of a builtin."""
-        deque(islice(self._left, steps), maxlen=0)
+        self.use_up(steps)
         if not operator.length_hint(self._left):
             raise out_of_steps()
+
+    def use_up(self, steps: int) -> None:
+        """As `spend`, where nothing can be raised: whatever is evaluated next is."""
+        if steps > 0:
+            deque(islice(self._left, steps), maxlen=0)
 
 
 class _Supply:
@@ -102,9 +107,13 @@ def several(tick: Callable[[], Any], count: int) -> Callable[[], Any]:
     return zip(*[budget] * count, strict=False).__next__
 
 
+OUT_OF_STEPS: Final = "evaluation takes too many steps"
+
+
 def out_of_steps() -> SxError:
     """E-LIMIT-001."""
-    return error("E-LIMIT-001", "evaluation takes too many steps", help="a loop or a recursion does not end")
+    unseen = Note("what would be evaluated after it is not examined")
+    return error("E-LIMIT-001", OUT_OF_STEPS, help="a loop or a recursion does not end", notes=[unseen])
 
 
 def run_deep(work: Callable[[], R]) -> R:

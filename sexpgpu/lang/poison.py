@@ -6,8 +6,8 @@ from types import FrameType, TracebackType
 from typing import Any, Final
 
 from sexpgpu.diag import Diagnostic, SxError
+from sexpgpu.lang.calls import MARK
 from sexpgpu.lang.conditions import Poisoned
-from sexpgpu.lang.faults import MARK
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import MV, Cons
 
@@ -64,12 +64,10 @@ def poison_met(traceback: TracebackType | None) -> Poison | None:
     """The poison that the builtin which failed was working on, or what called Lisp from outside."""
     frames: list[FrameType] = []
     while traceback is not None:
-        if MARK in traceback.tb_frame.f_globals:
-            frames.clear()
-        else:
-            frames.append(traceback.tb_frame)
+        frames.append(traceback.tb_frame)
         traceback = traceback.tb_next
-    for frame in frames:
+    called = next((i for i, frame in enumerate(reversed(frames)) if MARK in frame.f_globals), len(frames))
+    for frame in frames[len(frames) - called :]:
         for value in frame.f_locals.values():
             found = poison_among(value)
             if found is not None:

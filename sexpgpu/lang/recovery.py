@@ -20,6 +20,8 @@ from sexpgpu.lang.poison import Poison
 
 MOST: Final = 200
 """How many faults are passed over: code whose end test has failed would otherwise go on for ever."""
+ENDING: Final = ("E-LIMIT-001", "E-LIMIT-002", "E-LIMIT-005")
+"""Limits that whatever comes next meets again."""
 
 
 class Guard(Node):
@@ -64,9 +66,13 @@ class Recovery:
 
 
 def recoverable() -> type[Exception] | tuple[()]:
-    """What a guard catches now: nothing where evaluation does not go on."""
+    """What a guard catches now: nothing where evaluation does not go on, as when a limit was met."""
     session = active()
     recovery = session.recovery
+    fault = sys.exception()
+    coded = fault.diagnostic.code if isinstance(fault, SxError) else ""
+    if coded in ENDING or isinstance(fault, RecursionError | StopIteration | MemoryError):
+        return ()
     return Exception if recovery.on and recovery.count < MOST and not session.handlers else ()
 
 

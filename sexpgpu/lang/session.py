@@ -15,16 +15,16 @@ from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.core import Analyzer, Environment
 from sexpgpu.lang.analyze.grammar import SPECIALS
 from sexpgpu.lang.analyze.suggest import unknown_function
-from sexpgpu.lang.builtin import Library, Parameters, show
+from sexpgpu.lang.builtin import Library, Parameters, function_key, show
 from sexpgpu.lang.compiler import Deferred, bare_scope, compile_function, furnish
 from sexpgpu.lang.conditions import BUILT_IN_TYPES, Condition, ConditionType, Poisoned
 from sexpgpu.lang.core import standard_core
 from sexpgpu.lang.culprit import pinpointed
 from sexpgpu.lang.faults import converted, current_span, located, of_expansion
-from sexpgpu.lang.forms import Source, Symbol, setf_name, symbol
+from sexpgpu.lang.forms import Source, Symbol, symbol
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.lang.ir import FunctionIR
-from sexpgpu.lang.limits import Limits, Nesting, Steps, run_deep
+from sexpgpu.lang.limits import OUT_OF_STEPS, Limits, Nesting, Steps, run_deep
 from sexpgpu.lang.module import FunctionCell, GlobalVariable, Macro, Module, VariableKind
 from sexpgpu.lang.modules import Modules
 from sexpgpu.lang.observe import Observer
@@ -83,12 +83,17 @@ class Session:
         return self._steps.left
 
     @property
-    def exhausted(self) -> bool:
-        """Whether evaluation ended because its steps were used up, which is reported."""
-        return not self.steps_left and bool(self.diagnostics.errors)
+    def exhausted(self) -> Diagnostic | None:
+        """The report that the steps are used up: then nothing is evaluated any more."""
+        if self.steps_left:
+            return None
+        return next((d for d in self.diagnostics.errors if d.code == "E-LIMIT-001" and d.message == OUT_OF_STEPS), None)
 
     def spend(self, steps: int) -> None:
         self._steps.spend(steps)
+
+    def use_up(self, steps: int) -> None:
+        self._steps.use_up(steps)
 
     def new_module(self, name: str, file: str) -> Module:
         """An empty module that sees the library."""
@@ -99,10 +104,10 @@ class Session:
     def install(self, library: Library) -> None:
         """Make a library's functions, macros and variables visible to every file."""
         for builtin in library:
-            key = library_key(builtin.name, library.names)
+            key = function_key(builtin.name, library.names)
             self.base.functions[key] = FunctionCell(key, builtin.call, builtin)
         for name, made in ((symbol(made.name), made) for made in library.macros.values()):
-            self.base.macros[name] = Macro(name, _expander(made.expand), made.shape, quiet=True)
+            self.base.macros[name] = Macro(name, made.expander, made.shape, quiet=True)
         for kind, written, value in library.variables():
             self.define_variable(self.base, symbol(written), kind, value, None)
 
@@ -164,9 +169,12 @@ class Session:
         known = Poisoned(met.diagnostic) if met is not None else converted(raw, self.parameters_of)
         if known is None:
             raise raw
+        ended = self.exhausted
+        if ended is not None and known.diagnostic.message == OUT_OF_STEPS:
+            known = Poisoned(ended)
         known.__traceback__ = raw.__traceback__
         found = self._pinpointed(located(known, around))
-        return found if self.mender is None else self.mender(self, found)
+        return found if self.mender is None or not self.steps_left else self.mender(self, found)
 
     def _pinpointed(self, fault: SxError) -> SxError:
         """The error at the part of its form that is at fault, as the source shows."""
@@ -246,7 +254,7 @@ class Session:
 
     def parameters_of(self, name: str) -> Parameters | None:
         """The parameters of a library function, by its name."""
-        cell = self.base.functions.get(library_key(name, {}))
+        cell = self.base.functions.get(function_key(name, {}))
         return cell.builtin.parameters if cell is not None and cell.builtin is not None else None
 
     def special(self, name: Symbol) -> GlobalVariable:
@@ -381,20 +389,6 @@ class Session:
         made = Deferred(self, module, key, block, parts, place, macro)
         self.deferred[id(made.function)] = made
         return made.function
-
-
-def library_key(name: str, names: dict[str, Symbol]) -> Symbol:
-    """The function-table key of a builtin's name: `(setf car)` is a writer; `names` gives uninterned ones."""
-    if name in names:
-        return names[name]
-    return setf_name(symbol(name[6:-1])) if name.startswith("(setf ") else symbol(name)
-
-
-def _expander(expand: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    def expand_call(form: Any, environment: Any) -> Any:
-        return expand(form)
-
-    return expand_call
 
 
 __all__ = ["FormResult", "Limits", "Session", "current_span", "info_of_function", "run_deep"]

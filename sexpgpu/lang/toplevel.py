@@ -22,6 +22,7 @@ from sexpgpu.lang.failed import KNOBS, PROGN, REQUIRE, defined_name, poison
 from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, all_values, symbol
 from sexpgpu.lang.functions import FunctionInfo, info_of_function
 from sexpgpu.lang.ir import FunctionIR, Node
+from sexpgpu.lang.limits import out_of_steps
 from sexpgpu.lang.module import FunctionCell, Module, Upcoming
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.printer import print_form
@@ -91,9 +92,11 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
     results: list[FormResult] = []
     printed = session.output.mark
     for form in forms:
-        if session.exhausted:
-            break
         place = Place(source, form.start, form.end)
+        if not session.steps_left:
+            if session.exhausted is None:
+                session.diagnostics.report(out_of_steps().diagnostic.at(place.span))
+            break
         name = defined_name(form.datum)
         if form.fault is not None:
             poison(session, module, form.datum, form.fault)
@@ -117,7 +120,7 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
         printed = session.output.mark
         if name is not None:
             module.upcoming.pop(name, None)
-    if session.exhausted:  # what was not evaluated is not at fault
+    if not session.steps_left:  # what was not evaluated is not at fault
         return results
     if not (module.internal or module.standard):  # a test analyses the standard modules whole
         _check_uncalled(session, module)

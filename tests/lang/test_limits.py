@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from sexpgpu.diag import Diagnostics
+from sexpgpu.lang.collection import uncollected
 from sexpgpu.lang.limits import Limits, run_deep
 from sexpgpu.lang.standard import standard_session
 from tests.lang.evaluation import fault, shown
@@ -49,6 +52,37 @@ def test_what_was_not_evaluated_is_not_at_fault() -> None:
     run_deep(lambda: session.evaluate_text(text, "test.sx"))
     assert [(d.code, str(d.span)) for d in diagnostics] == [("E-LIMIT-001", "test.sx:2:1")]
     assert session.exhausted
+
+
+def test_what_is_not_examined_is_said() -> None:
+    assert [note.text for note in fault("(loop)").notes] == ["what would be evaluated after it is not examined"]
+
+
+def test_each_endless_recursion_takes_its_share_of_the_steps() -> None:
+    """Several of them are told, and then that the steps are used up: once, at the form that gets none."""
+    diagnostics = Diagnostics()
+    session = standard_session(diagnostics)
+    functions = "".join(f"(defun f{i} (n) (+ 1 (f{i} n)))\n" for i in range(9))
+    calls = "".join(f"(f{i} 1)\n" for i in range(9))
+    begun = time.process_time()
+    with uncollected():
+        run_deep(lambda: session.evaluate_text(f"{functions}{calls}(car 1)", "test.sx"))
+    assert time.process_time() - begun < 2.5
+    told = [d.code for d in diagnostics]
+    assert told == ["E-LIMIT-002"] * (len(told) - 1) + ["E-LIMIT-001"]
+    assert 2 <= len(told) <= 5
+
+
+def test_an_error_far_down_shows_the_calls_at_both_ends() -> None:
+    text = "(defun g (x) (car x))\n(defun f (n) (if (= n 0) (g 5) (+ 1 (f (- n 1)))))\n(defun h () (f 50000))\n(h)"
+    found = fault(text)
+    assert (found.code, found.span and found.span.line) == ("E-TYPE-001", 1)
+    assert [note.text for note in found.notes] == [
+        "in the call of `g`",
+        "in the call of `f`",
+        "... more than 49,000 more calls of `f`",
+        "in the call of `h`",
+    ]
 
 
 def test_a_handler_does_not_hide_that_the_steps_are_used_up() -> None:

@@ -21,7 +21,7 @@ from sexpgpu.trace.tensor import as_tensor
 
 library = Library("models")
 
-DECLARING_WORK: Final = 200
+DECLARING_WORK: Final = 500
 """Steps that an instance of a model takes, and a parameter: models may nest without end."""
 
 
