@@ -1,0 +1,65 @@
+"""The text of the lowering report: one block, the same for the same plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sexpgpu.driver.explain_text import plural, size
+from sexpgpu.driver.lowering import GraphRow, Lowering, fallen_back, findings, formed, sizes
+from sexpgpu.driver.paths import listed
+
+NAME = 25
+"""Columns of a row's name and of a note's."""
+
+FAMILY = 18
+KERNELS = 28
+"""Columns of a family's name and of its kernels."""
+
+INDENT = " " * (4 + FAMILY + 1)
+"""What stands before what more there is to say of a family."""
+
+
+def text_of(report: Lowering) -> str:
+    """`lowering: DEVICE`, a row a graph with its families below it, and the notes on the run."""
+    return "\n".join(_lines(report))
+
+
+def _lines(report: Lowering) -> Iterator[str]:
+    yield f"lowering: {report.device}"
+    for row in report.rows:
+        yield f"  {row.name:{NAME}} {_counts(row)}"
+        yield from _families(row)
+        yield from _memory(row)
+    for name, text in report.notes:
+        yield f"  {name:{NAME}} {text}"
+
+
+def _counts(row: GraphRow) -> str:
+    several = f"{row.graphs} graphs: " if row.graphs > 1 else ""
+    found = f"{several}{plural(row.nodes, 'node')}, {plural(row.kernels, 'kernel')}"
+    if (span := sizes(row)) is not None:
+        smallest, largest, middle = span
+        between = f"{smallest} to {largest}" if smallest != largest else str(smallest)
+        fused = f"{plural(len(formed(row)), 'fused group')} of {between} nodes"
+        found += f": {fused}" + (f" (median {middle:g})" if smallest != largest else "")
+    if row.products:
+        found += f", {plural(row.products, 'GEMM')}"
+    return found + (", captured" if row.captured else "")
+
+
+def _families(row: GraphRow) -> Iterator[str]:
+    for found in findings(row):
+        kernels = ", ".join(name if n == 1 else f"{name} {n}" for name, n in found.kernels)
+        yield f"    {found.family:{FAMILY}} {kernels:{KERNELS}} {listed(found.paths)}".rstrip()
+        for form in found.forms:
+            yield f"{INDENT}as {form}"
+    for left in fallen_back(row):
+        where = f"{listed(left.paths)}: " if left.paths else ""
+        yield f"    {left.family:{FAMILY}} fell back {where}{left.reason}"
+
+
+def _memory(row: GraphRow) -> Iterator[str]:
+    yield f"    {'moves':{FAMILY}} {size(row.bytes_after)}, {size(row.bytes_before)} without groups"
+    if row.arena:
+        peak = f", at {row.peak_place}" if row.peak_place else ""
+        yield f"    {'memory':{FAMILY}} {size(row.arena)}, {size(row.lower_bound)} alive at once{peak}"
