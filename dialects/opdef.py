@@ -121,7 +121,18 @@ class Constant:
     """Known when compiled: no operand decides the value."""
 
 
-Kind = Pointwise | Reduce | Scan | Row | Contract | Window | Order | Move | Index | Random | Constant
+@frozen
+class Composite:
+    """A region under one name, computed in one go by the kernel that a target has for its family, or else by its parts.
+
+    Of several results those behind the first are what the derivative, another operation of the family, reads again.
+    """
+
+    family: Literal["norm", "cross_entropy", "attention"]
+    backward: bool = False
+
+
+Kind = Pointwise | Reduce | Scan | Row | Contract | Window | Order | Move | Index | Random | Constant | Composite
 
 
 @frozen

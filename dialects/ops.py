@@ -9,6 +9,7 @@ from sexpgpu.dialects import (
     elementwise,
     indexing,
     movement,
+    norm,
     ordering,
     pooling,
     random,
@@ -27,6 +28,7 @@ _MODULES = (
     indexing,
     random,
     composite,
+    norm,
 )
 
 OPS: dict[str, OpDef] = {op.name: op for module in _MODULES for op in module.OPERATIONS}

@@ -89,7 +89,10 @@ def _differentiated_by_loop(loop: Loop, body: Any, wanted: set[int]) -> list[int
 
 
 def _differentiable(op: Any) -> bool:
-    return bool(op.operation.name == CALL) or OPS[op_name(op)].vjp not in (None, no_cotangent)
+    if op.operation.name == CALL:
+        return True
+    record = OPS[op_name(op)]
+    return record.vjp is not no_cotangent and (record.vjp is not None or record.decompose is not None)
 
 
 def _of_operands(builder: Builder, op: Any, received: list[Val | None], active: set[Any]) -> Any:
@@ -101,12 +104,40 @@ def _of_operands(builder: Builder, op: Any, received: list[Val | None], active: 
         return zip(operands, _of_loop(builder, op, *found, ins, received, active), strict=True)
     gs = [g or builder.constant(0, out.type) for g, out in zip(received, outs, strict=True)]
     vjp = OPS[op_name(op)].vjp
-    assert vjp is not None  # only active operations are looked at
+    if vjp is None:
+        return zip(operands, _of_parts(builder, op, ins, gs), strict=True)
     if len(outs) == 1:
         given = vjp(builder, gs[0], outs[0], *ins, **attrs_of(op))
     else:
         given = vjp(builder, tuple(gs), tuple(outs), *ins, **attrs_of(op))
     return zip(operands, given, strict=True)
+
+
+class _Recorder(Builder):
+    """A builder that remembers what it made, in order."""
+
+    __slots__ = ("made",)
+
+    def __init__(self, builder: Builder) -> None:
+        super().__init__(builder.context, builder.ip, builder.location)
+        self.made: list[Any] = []
+
+    def _create(self, *given: Any) -> Any:
+        op = super()._create(*given)
+        self.made.append(op)
+        return op
+
+
+def _of_parts(builder: Builder, op: Any, ins: list[Val], gs: list[Val]) -> list[Val | None]:
+    """Cotangents of a composite without a rule of its own: those of the operations that it is made of."""
+    record = OPS[op_name(op)]
+    assert record.decompose is not None  # only active operations are looked at
+    recorder = _Recorder(builder)
+    parts = record.decompose(recorder, *(Val(recorder, v.value, v.type) for v in ins), **attrs_of(op))
+    outs = parts if isinstance(parts, tuple) else (parts,)
+    seeds = {out.value: g for out, g in zip(outs, gs, strict=True)}
+    found = cotangents(builder, recorder.made, seeds, [v.value for v in ins])
+    return [found.get(v.value) for v in ins]
 
 
 def _of_loop(

@@ -21,7 +21,8 @@ if __name__ != "sexpgpu.passes":
 def _lazily(name: str) -> Callable[[], type[Pass]]:
     def load() -> type[Pass]:
         class_name = "".join(part.capitalize() for part in name.split("-"))
-        found: type[Pass] = getattr(import_module(f"sexpgpu.passes.{name.replace('-', '_')}"), class_name)
+        file = "raise_" if name == "raise" else name.replace("-", "_")  # Python reserves the word
+        found: type[Pass] = getattr(import_module(f"sexpgpu.passes.{file}"), class_name)
         return found
 
     return load

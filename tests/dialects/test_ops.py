@@ -17,6 +17,7 @@ from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.opdef import Dense, Move, OpDef, Sample, numpy_dtype
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, check_op, op_name
+from sexpgpu.dialects.reverse import cotangents
 from sexpgpu.tensortype import TensorType
 
 Array = NDArray[Any]
@@ -41,6 +42,11 @@ def each_sample(wanted: Callable[[OpDef, Sample], bool] = lambda op, sample: Tru
         if wanted(op, sample)
     ]
     return pytest.mark.parametrize(("op", "sample"), cases)
+
+
+def differentiable(op: OpDef) -> bool:
+    """By a rule of its own or, a composite, by its parts."""
+    return op.vjp is not None or op.decompose is not None
 
 
 each_op = pytest.mark.parametrize("op", OPS.values(), ids=OPS.keys())
@@ -70,7 +76,7 @@ def test_a_record_is_complete(op: OpDef) -> None:
     assert all(set(sample.attrs) == {attr.name for attr in op.attrs} for sample in op.samples)
     takes_floats = any(t.is_float for sample in op.samples for t in sample.types)
     gives_floats = any(t.is_float for sample in op.samples for t in result_types(op, sample))
-    assert op.vjp is not None or not (takes_floats and gives_floats), "a float function needs its derivative"
+    assert differentiable(op) or not (takes_floats and gives_floats), "a float function needs its derivative"
 
 
 @each_sample()
@@ -151,7 +157,7 @@ def test_the_module_prints_and_parses_to_itself(op: OpDef, sample: Sample, conte
             assert (value, type(value)) == (wanted, type(wanted))
 
 
-@each_sample(lambda op, sample: op.vjp is not None and any(t.is_float for t in result_types(op, sample)))
+@each_sample(lambda op, sample: differentiable(op) and any(t.is_float for t in result_types(op, sample)))
 def test_cotangents_have_the_types_of_the_operands(op: OpDef, sample: Sample, graph: Graph) -> None:
     types = result_types(op, sample)
     made = graph((*types, *sample.types), lambda b, *values: derived(b, op, sample, values))
@@ -161,7 +167,7 @@ def test_cotangents_have_the_types_of_the_operands(op: OpDef, sample: Sample, gr
         assert cotangent is None or type.is_float
 
 
-@each_sample(lambda op, sample: op.vjp is not None and sample.smooth and result_types(op, sample)[0].dtype == "f64")
+@each_sample(lambda op, sample: differentiable(op) and sample.smooth and result_types(op, sample)[0].dtype == "f64")
 def test_vjp_is_the_derivative(op: OpDef, sample: Sample, draw: Draw, graph: Graph) -> None:
     """The derivative of sum(g * f) against central differences, all in f64."""
     types = result_types(op, sample)
@@ -184,9 +190,12 @@ def test_vjp_is_the_derivative(op: OpDef, sample: Sample, draw: Draw, graph: Gra
 
 def derived(b: Builder, op: OpDef, sample: Sample, values: Sequence[Val]) -> Sequence[Val | None]:
     """Cotangents from (cotangents of the results, operands)."""
-    assert op.vjp is not None
     given, operands = values[: op.results], values[op.results :]
     out = applied(b, op, operands, sample)
+    if op.vjp is None:
+        seeds = {o.value: g for o, g in zip(out, given, strict=True)}
+        found = cotangents(b, [out[0].value.owner.operation], seeds, [v.value for v in operands])
+        return [found.get(v.value) for v in operands]
     if op.results == 1:
         return op.vjp(b, given[0], out[0], *operands, **sample.attrs)
     return op.vjp(b, given, out, *operands, **sample.attrs)
