@@ -11,7 +11,7 @@ from sexpgpu.diag import nearest
 from sexpgpu.lang.forms import Char, Symbol, character, keyword, symbol
 
 _PLAIN = r"""[^\s()"';`,|\\\[\]{}]"""
-_PIECE = rf"""(?:{_PLAIN}|\\.|\|[^|\\]*(?:\\.[^|\\]*)*\|)"""
+_PIECE = rf"""(?:{_PLAIN}++|\\.|\|[^|\\]*(?:\\.[^|\\]*)*\|)"""
 
 # Alternatives in the order of their frequency; `lastgroup` names the one that matched.
 LEXEME: Final = re.compile(
@@ -23,7 +23,7 @@ LEXEME: Final = re.compile(
     |(?P<comment>\#\|)
     |(?P<char>\#\\(?:.{_PIECE}*))
     |(?P<dispatch>\#(?:\d*[^\d\s]|\d*))
-    |(?P<token>(?!\#){_PIECE}+)
+    |(?P<token>(?!\#){_PIECE}++)
     |(?P<bad>.)""",
     re.VERBOSE | re.DOTALL,
 )
