@@ -11,7 +11,7 @@ groups may inline it, and `inline_group` does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, cast, get_args
 
 from attrs import define, field, frozen
@@ -61,41 +61,49 @@ class Outliner:
         names = (op.operation.attributes["sym_name"] for op in self.module.body.operations)
         self._taken = {ir.StringAttr(name).value for name in names}
 
-    def outline(self, family: Family, ops: Sequence[Any], at: Any) -> Any:
-        """Move `ops`, in order, into a function of their own; the call in their place stands before `at`.
+    def outline(
+        self,
+        family: Family,
+        ops: Sequence[Any],
+        at: Any,
+        *,
+        copied: Collection[int],
+        operands: Sequence[Any],
+        results: Sequence[Any],
+    ) -> tuple[Any, Any]:
+        """Move `ops`, in order, into a function of their own: the call in their place, before `at`, and the function.
 
-        `at` is not one of them: every operand made outside stands before it, every reader outside is it or behind it.
-        The call carries the location of the last of `ops`.
+        `at` is not one of them: every operand made outside stands before it, every reader outside is it or behind it,
+        or will be moved there. Those of `ops` whose numbers are `copied` stay where they are as well. `operands` are
+        the values that the rest reads from outside, in order of first use, `results` those that are read outside. The
+        call carries the location of the last of `ops`.
         """
-        inside = set(ops)
-        operands: dict[Any, None] = {}
-        results: list[Any] = []
-        for op in ops:
-            for value in op.operands:
-                if isinstance(value.owner, ir.Block) or value.owner.operation not in inside:
-                    operands[value] = None
-            results += [v for v in op.results if any(use.owner.operation not in inside for use in v.uses)]
         block = self._body(family, [v.type for v in operands], [v.type for v in results])
+        func = block.owner.operation
         call = ir.Operation.create(
             CALL,
             results=[v.type for v in results],
             operands=list(operands),
-            attributes={"callee": ir.FlatSymbolRefAttr.get(_symbol(block.owner), context=self.context.mlir)},
+            attributes={"callee": ir.FlatSymbolRefAttr.get(_symbol(func), context=self.context.mlir)},
             loc=ops[-1].location,
             ip=ir.InsertionPoint(at),
         )
         for value, result in zip(results, call.results, strict=True):
-            for owner, number in [(use.owner.operation, use.operand_number) for use in value.uses]:
-                if owner not in inside:
-                    owner.operands[number] = result
-        inner = dict(zip(operands, block.arguments, strict=True))
+            value.replace_all_uses_with(result)
         end = ir.Operation.create("func.return", operands=results, loc=ops[-1].location, ip=ir.InsertionPoint(block))
-        for op in ops:
-            op.move_before(end)
-            for i, value in enumerate(op.operands):
+        inner = dict(zip(operands, block.arguments, strict=True))
+        inner.update(zip(call.results, results, strict=True))
+        for number, op in enumerate(ops):
+            if number in copied:
+                own = op.clone(ir.InsertionPoint(end))
+                inner.update(zip(op.results, own.results, strict=True))
+            else:
+                own = op
+                op.move_before(end)
+            for i, value in enumerate(own.operands):
                 if value in inner:
-                    op.operands[i] = inner[value]
-        return call
+                    own.operands[i] = inner[value]
+        return call, func
 
     def _body(self, family: Family, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """The empty block of a new private function."""

@@ -1,0 +1,93 @@
+"""Which operation goes where: each, in program order, joins the set with which it shares most of what it moves.
+
+    a set that makes an operand            saves reading it, and writing it where nothing else reads it
+    a set that reads the same operand      saves reading it again
+
+Sets that an operation brings together become one where they can. What no set takes is a set of its own; the reason
+stays with it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sexpgpu.dialects.opdef import Move, Scan
+from sexpgpu.passes.fusing.clusters import SMALL, Cluster, Clustering
+from sexpgpu.passes.fusing.lines import Treatment
+from sexpgpu.passes.fusing.reading import ARGUMENT, Reading
+
+Target = Literal["cpu", "cuda"]
+
+NEAR = 8
+"""How many earlier readers of an operand are looked at."""
+
+
+def grow(clustering: Clustering, target: Target) -> None:
+    """Give every operation that may be in a group a set; those that have one already are left there."""
+    reading = clustering.reading
+    for op in range(reading.end):
+        if clustering.home[op] is not None or not reading.treatments[op]:
+            continue
+        options, reason = usable(reading, op, target)
+        if not options:
+            clustering.reasons[op] = reason
+            continue
+        candidates = _candidates(clustering, op)
+        joined = next((c for c in candidates if _joins(clustering, op, options, c)), None)
+        if joined is None:
+            clustering.start(op, next((t for t in options if t.line <= SMALL), options[-1]))
+            clustering.reasons.setdefault(op, "alone: nothing beside it is computed by elements or lines")
+            continue
+        for other in candidates:
+            home = clustering.home[op]
+            if home is not None and other is not joined:
+                clustering.merge(home, other, op + 1)
+
+
+def usable(reading: Reading, op: int, target: Target) -> tuple[tuple[Treatment, ...], str]:
+    """The treatments of an operation that the target has kernels for, and why not where there is none."""
+    found = reading.treatments[op]
+    if target == "cpu":
+        dtype = reading.types[reading.results[op][0]].dtype
+        kept = tuple(t for t in found if not (dtype == "bf16" and t.fold in ("add", "mul")) or t.line == t.largest)
+        return kept, "dtype: the parts of a bf16 sum would be rounded one by one"
+    if isinstance(reading.kinds[op], Move | Scan):
+        return (), "shape: a line's elements come from other places of the line"
+    kept = tuple(t for t in found if not t.fold and t.trailing)
+    return kept, "shape: what it works along is neither the last axes nor the first"
+
+
+def _candidates(clustering: Clustering, op: int) -> list[Cluster]:
+    """Sets that share something with the operation, the one that saves most first."""
+    reading = clustering.reading
+    saved: dict[Cluster, int] = {}
+    for value in dict.fromkeys(reading.operands[op]):
+        size = reading.moved[value]
+        if not size:
+            continue
+        maker = reading.maker_of(value)
+        home = None if maker == ARGUMENT else clustering.home[maker]
+        if home is not None:
+            alone = reading.outer_readers(reading.root[value]) == [op]
+            saved[home] = saved.get(home, 0) + size * (2 if alone else 1)
+        if size < reading.types[value].nbytes:  # it repeats something smaller, which a set reads once anyway
+            continue
+        for reader in reversed(reading.readers[value][: NEAR * 4]):
+            if reader < op and (near := clustering.home[reader]) is not None and near is not home:
+                saved[near] = saved.get(near, 0) + size
+    return sorted(saved, key=lambda c: (-saved[c], -c.place))
+
+
+def _joins(clustering: Clustering, op: int, options: tuple[Treatment, ...], cluster: Cluster) -> bool:
+    if cluster.product is not None:
+        return False
+    for treatment in options:
+        fit = clustering.unfit(op, treatment, cluster)
+        if isinstance(fit, str):
+            clustering.reasons[op] = fit
+        elif clustering.make_room(op, cluster):
+            clustering.add(op, treatment, cluster, fit)
+            return True
+        else:
+            clustering.reasons[op] = "other readers: what the group makes is read before all that it would need is made"
+    return False

@@ -1,0 +1,133 @@
+"""A function of the module read once into plain lists: everything `fuse` decides, it decides on these numbers.
+
+Operations and values are numbered in program order. A value that a view makes (a reshape, a transpose, ...) has the
+value it looks into as its `root`; views and constants cost nothing and go wherever they are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field
+from mlir import ir
+
+from sexpgpu.dialects.opdef import Constant, Kind, Move
+from sexpgpu.dialects.ops import OPS
+from sexpgpu.dialects.read import attrs_of, op_name
+from sexpgpu.dialects.signature import type_of
+from sexpgpu.passes.fusing.lines import Ints, Treatment, leading, treatments
+from sexpgpu.passes.recompute import CLONE
+from sexpgpu.tensortype import TensorType
+
+ARGUMENT = -1
+
+
+@define(eq=False)
+class Reading:
+    """A function as lists, by operation: the operation, its kind and attributes, numbers of operands and results.
+
+    By value: the MLIR value, its type, which operation made it (ARGUMENT for none), which read it, its root, how many
+    leading axes the views between root and value pass on, and the bytes that reading it moves. `end` is the number of
+    the terminator; `rank` orders the operations of a set. `treatments` is empty where an operation belongs to no
+    group; `clone` is the region that an operation computes again, 0 for none.
+    """
+
+    function: Any
+    ops: list[Any]
+    end: int
+    rank: list[int]
+    kinds: list[Kind | None] = field(factory=list)
+    attrs: list[dict[str, Any]] = field(factory=list)
+    operands: list[list[int]] = field(factory=list)
+    results: list[list[int]] = field(factory=list)
+    treatments: list[tuple[Treatment, ...]] = field(factory=list)
+    clone: list[int] = field(factory=list)
+    values: list[Any] = field(factory=list)
+    types: list[TensorType] = field(factory=list)
+    maker: list[int] = field(factory=list)
+    readers: list[list[int]] = field(factory=list)
+    root: list[int] = field(factory=list)
+    passed: list[int] = field(factory=list)
+    moved: list[int] = field(factory=list)
+
+    def is_free(self, op: int) -> bool:
+        """Whether the operation computes nothing: a view of its operand, or a constant."""
+        return is_view(self.kinds[op]) or self.is_constant(op)
+
+    def is_constant(self, op: int) -> bool:
+        return isinstance(self.kinds[op], Constant) and not self.operands[op]
+
+    def maker_of(self, value: int) -> int:
+        """The operation whose result `value` looks into, ARGUMENT for none."""
+        return self.maker[self.root[value]]
+
+    def outer_readers(self, value: int) -> list[int]:
+        """The operations that read a value or a view of it, views themselves left out."""
+        found = []
+        for reader in self.readers[value]:
+            if is_view(self.kinds[reader]):
+                found += self.outer_readers(self.results[reader][0])
+            else:
+                found.append(reader)
+        return found
+
+
+def is_view(kind: Kind | None) -> bool:
+    return isinstance(kind, Move) and kind.views
+
+
+def shape_of(reading: Reading, value: int) -> Ints:
+    return reading.types[value].shape
+
+
+def read(func: Any) -> Reading:
+    """The lists of a `func.func`."""
+    block = func.regions[0].blocks[0]
+    ops = [op.operation for op in block.operations]
+    reading = Reading(func, ops, len(ops) - 1, list(range(len(ops))))
+    numbers: dict[Any, int] = {}
+    for argument in block.arguments:
+        _add_value(reading, numbers, argument, ARGUMENT)
+    for i, op in enumerate(ops):
+        ins = [numbers[v] for v in op.operands]
+        name = op_name(op)
+        record = OPS.get(name)
+        kind = record.kind if record is not None else None
+        attrs = attrs_of(op) if record is not None else {}
+        outs = [_add_value(reading, numbers, result, i) for result in op.results]
+        for v in ins:
+            reading.readers[v].append(i)
+        reading.kinds.append(kind)
+        reading.attrs.append(attrs)
+        reading.operands.append(ins)
+        reading.results.append(outs)
+        attributes = op.attributes
+        reading.clone.append(ir.IntegerAttr(attributes[CLONE]).value if CLONE in attributes else 0)
+        types = reading.types
+        if isinstance(kind, Move) and kind.views:
+            _look_through(reading, ins[0], outs[0], leading(kind, attrs, types[ins[0]].shape, types[outs[0]].shape))
+        if isinstance(kind, Constant) and not ins:
+            dense = attrs.get("value")
+            reading.moved[outs[0]] = 0 if dense is None or dense.is_splat else types[outs[0]].nbytes
+        shapes = [types[v].shape for v in ins], [types[v].shape for v in outs]
+        reading.treatments.append(treatments(kind, attrs, *shapes))
+    return reading
+
+
+def _add_value(reading: Reading, numbers: dict[Any, int], value: Any, maker: int) -> int:
+    number = numbers[value] = len(reading.values)
+    type = type_of(value)
+    reading.values.append(value)
+    reading.types.append(type)
+    reading.maker.append(maker)
+    reading.readers.append([])
+    reading.root.append(number)
+    reading.passed.append(len(type.shape))
+    reading.moved.append(type.nbytes)
+    return number
+
+
+def _look_through(reading: Reading, source: int, view: int, passed: int) -> None:
+    reading.root[view] = reading.root[source]
+    reading.passed[view] = min(reading.passed[source], passed)
+    reading.moved[view] = min(reading.moved[source], reading.moved[view])
