@@ -38,6 +38,7 @@ PASSES: dict[str, Callable[[], type[Pass]]] = {
         "autodiff",
         "accumulate",
         "recompute",
+        "fuse",
         "schedule",
         "plan-memory",
     )
