@@ -117,6 +117,10 @@ TRACING: tuple[Entry, ...] = (
           "Attention takes [batch, heads, time, dim]. Keys and values have the same heads and times, queries and keys "
           "the same dim, and each head of the keys serves as many heads of the queries as the next.",
           "(attend (zeros '(1 4 8 16)) (zeros '(1 3 8 16)) (zeros '(1 3 8 16)))"),
+    Entry("E-SHAPE-047", "an input that does not fit its layer",
+          "A definition says which sizes its tensors have (`expect-shape`); `...` stands for any axes. A layer of one "
+          "width is not stretched over another.",
+          "(expect-shape (zeros '(4 3)) (** 8))"),
     Entry("E-SHAPE-026", "labels that do not fit the logits",
           "A classification loss takes logits [..., classes] and the number of a class for each row, [...]: labels "
           "as a column [n, 1] are squeezed, one-hot rows are turned into numbers by argmax.",
@@ -253,7 +257,7 @@ TRACING: tuple[Entry, ...] = (
           "comparison, argmax, a cast to integers. So it keeps its first value.",
           "(defparam spare (3) :init (zeros-init))"),
     Entry("E-OPT-001", "not an optimizer",
-          "`optimizer-groups` takes an optimizer and then (group ...) forms.",
+          "`optimizer-groups` takes an optimizer and then (group ...) forms; a wrapper takes what it wraps.",
           "(optimizer-groups (group \"*.bias\"))"),
     Entry("E-OPT-002", "a parameter in two groups",
           "Each parameter is updated once, so its group must be unambiguous.",

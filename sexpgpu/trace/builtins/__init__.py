@@ -8,6 +8,7 @@ from sexpgpu.trace.builtins import (
     declare,
     einsum,
     elementwise,
+    expect,
     index,
     learn,
     loaders,
@@ -21,6 +22,7 @@ from sexpgpu.trace.builtins import (
 )
 
 LIBRARIES: tuple[Library, ...] = (
+    expect.library,
     create.library,
     augment.library,
     elementwise.library,

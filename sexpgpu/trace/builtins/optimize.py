@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sexpgpu.diag import Culprit, error, nearest
+from attrs import evolve
+
+from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, python_name, show
 from sexpgpu.lang.conditions import CallFault
@@ -35,7 +37,7 @@ def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer | O
     except CallFault as fault:
         # Arguments that do not fit are the caller's fault, two frames up: start the traceback anew.
         raise CallFault(fault.diagnostic) from None
-    states, update, view, hypers = items("defoptimizer", found, "the parts")
+    states, update, view, hypers, expectations = items("defoptimizer", found, "the parts")
     pairs = [items("defoptimizer", pair, "a hyperparameter") for pair in items("defoptimizer", hypers, "the rest")]
     given = tuple(items("defoptimizer", arguments, "the arguments"))
     groups = next((value for _, value in pairs if isinstance(value, OptimizerGroups)), None)
@@ -45,6 +47,7 @@ def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer | O
         _check_hyper(name("defoptimizer", key), label.name, value, given)
     info = info_of_function(parts)
     assert info is not None  # the macro writes a function
+    _meet(expectations, f"({name('defoptimizer', key)} {info.parameters.text[1:-1]})")
     return Optimizer(
         name("defoptimizer", key),
         as_function(again),
@@ -56,6 +59,17 @@ def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer | O
         {label.name: value for label, value in pairs if isinstance(value, Optimizer)},
         calling_span(),
     )
+
+
+def _meet(expectations: Any, call: str) -> None:
+    """Evaluate the `expect` form; the error of an argument of another kind shows how the optimizer is called."""
+    try:
+        as_function(expectations)()
+    except SxError as fault:
+        diagnostic = fault.diagnostic
+        if diagnostic.code in ("E-ARG-010", "E-OPT-001"):
+            fault.diagnostic = evolve(diagnostic, help=call)
+        raise
 
 
 def _check_hyper(optimizer: str, hyper: str, value: Any, given: tuple[Any, ...]) -> None:

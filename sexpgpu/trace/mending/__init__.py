@@ -36,6 +36,7 @@ def guesses(scene: Scene) -> Iterator[Proposal]:
 SOURCES: dict[str, tuple[Source, ...]] = dict.fromkeys(GUESSES, (guesses,)) | {
     "E-SHAPE-001": (sizes.declared_sizes, guesses),
     "E-SHAPE-013": (guesses, sizes.declared_sizes),
+    "E-SHAPE-047": (sizes.declared_sizes,),
     "E-VALUE-005": (sizes.divisors,),
     "E-SHAPE-020": (bodies.averaged, bodies.scalar_function, guesses),
     "E-RUN-026": (bodies.labelled,),

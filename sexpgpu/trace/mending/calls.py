@@ -269,6 +269,14 @@ def surplus(call: Call) -> Guesses:
         yield Guess(f"leave {_named(call, i)} out", {i: Change("")})
 
 
+def exchanged(call: Call) -> Guesses:
+    """The first two arguments in the other order."""
+    if len(call.values) > 1 and not any(isinstance(value, Symbol) for value in call.values[:2]):
+        first, second = call.values[:2]
+        changes = {0: Change(call.form.text(2), lambda _: second), 1: Change(call.form.text(1), lambda _: first)}
+        yield Guess(f"{_named(call, 1)} comes first", changes)
+
+
 def operands(call: Call) -> Guesses:
     """A list where a tensor is wanted."""
     for i, value in enumerate(call.values):
@@ -308,6 +316,7 @@ GUESSES: dict[str, tuple[Callable[[Call], Guesses], ...]] = {
     "E-VALUE-101": (indices,),
     "E-VALUE-015": (probabilities,),
     "E-ARG-001": (surplus,),
+    "E-ARG-010": (exchanged,),
     "E-LOAD-040": (names,),
     "E-PARAM-007": (names,),
 }

@@ -1,0 +1,234 @@
+"""What definitions expect of their arguments: `(expect (0 <= momentum < 1))`, `(expect-shape x (** width))`.
+
+A clause of `expect` reads as a formula does: numbers or forms as bounds, `<` or `<=`, and the variables between them.
+The words before it: `integer` (a whole number), `steps` (whole steps, or a fraction of all), `optional` (or nil) and
+`scheduled` (or a function of the step). `(optimizer inner)` and `(norm one-of :layer :rms)` are clauses, too, the
+latter also of `(:norm variable)`. An error
+names the definition that the clause stands in and is shown, as any, at the caller's form.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from types import FrameType
+from typing import Any, Final
+
+from attrs import frozen
+
+from sexpgpu.diag import SxError, error
+from sexpgpu.dialects.rules import marked
+from sexpgpu.lang.builtin import Library, show
+from sexpgpu.lang.faults import MARK
+from sexpgpu.lang.conditions import CallFault, Poisoned
+from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, lisp_list, symbol
+from sexpgpu.lang.functions import info_of
+from sexpgpu.lang.poison import Poison
+from sexpgpu.tensortype import TensorType
+from sexpgpu.trace.arguments import choice
+from sexpgpu.trace.optimizers import Optimizer, OptimizerGroups
+from sexpgpu.trace.tensor import TensorLike, as_tensor
+
+library = Library("expectations")
+
+BELOW: Final = (symbol("<"), symbol("<="))
+ONE_OF, OPTIONAL = symbol("one-of"), symbol("optional")
+WORDS: Final = {symbol(word) for word in ("integer", "steps", "optional", "scheduled", "optimizer")}
+ANY_AXIS, ANY_AXES = symbol("*"), symbol("**")
+
+DEFERRED: Final = "<deferred>"
+"""Where the code is of a function that waits for its first call."""
+
+EXPECT: Final = "(expect (low <= name... < high)...)"
+SHAPE: Final = "(expect-shape x (size...)) or (expect-shape optional x (size...))"
+
+
+def _call(name: str, *arguments: Any) -> Cons:
+    return lisp_list([symbol(name), *arguments])  # type: ignore[no-any-return]
+
+
+def _quoted(form: Any) -> Cons:
+    return _call("quote", form)
+
+
+@library.macro("expect", EXPECT)
+def expect(form: Cons) -> Any:
+    """Refuse arguments outside their domains: (expect (0 <= lr) (0 <= beta1 beta2 < 1) (integer 1 <= every))."""
+    return _call("progn", *(check for clause in list(form)[1:] for check in _checks(clause)), NIL)
+
+
+def _checks(clause: Any) -> Iterator[Cons]:
+    """A call of the function behind `expect` for each variable of a clause."""
+    items = list(clause) if isinstance(clause, Cons) else []
+    words = []
+    while len(items) > 1 and items[0] in WORDS:
+        words.append(keyword(items.pop(0).name))
+    if len(items) > 2 and items[1] is ONE_OF:
+        name, variable = items[0] if isinstance(items[0], Cons) else (items[0], items[0])
+        yield _call("%expect-one-of", _quoted(name), variable, _quoted(lisp_list(items[2:])))
+        return
+    groups: list[list[Any]] = [[]]
+    signs: list[Any] = []
+    for item in items:
+        if item in BELOW:
+            signs.append(item)
+            groups.append([])
+        else:
+            groups[-1].append(item)
+    low: list[Any] = [NIL, NIL]
+    if signs and not isinstance(groups[0][0] if groups[0] else None, Symbol):
+        low = [signs.pop(0), *groups.pop(0)]
+    names = groups.pop(0)
+    high = [*signs, *groups.pop(0)] if groups and len(signs) == 1 else [NIL, NIL]
+    if groups or len(low) != 2 or len(high) != 2 or not names or not all(isinstance(n, Symbol) for n in names):
+        raise error("E-MACRO-001", f"expect: {show(clause)} is no clause", expected=EXPECT)
+    bounds = [part for sign, bound in (low, high) for part in (_quoted(sign), _quoted(bound), bound)]
+    for name in names:
+        yield _call("%expect", _quoted(lisp_list(words)), _quoted(name), name, *bounds)
+
+
+@library.builtin("%expect", "(words name value above low-form low below high-form high)")
+def expect_number(
+    words: Any, name: Symbol, value: Any, above: Any, low_form: Any, low: Any, below: Any, high_form: Any, high: Any
+) -> Any:
+    """nil; E-ARG-010 for what is no number, E-OPT-001 for no optimizer, E-VALUE-012 for one outside its domain.
+
+    What only the run will know, a tensor, is not looked at; an infinite number is only within a bound `infinity`.
+    """
+    kind = {word.name for word in words} if words is not NIL else set()
+    if isinstance(value, Poison):
+        raise Poisoned(value.diagnostic)
+    if isinstance(value, TensorLike) or ("optional" in kind and value is NIL):
+        return NIL
+    if "optimizer" in kind:
+        if not isinstance(value, Optimizer | OptimizerGroups):
+            raise _refused("E-OPT-001", f"{name.name} must be an optimizer", actual=show(value))
+        return NIL
+    if "scheduled" in kind and callable(value) and not isinstance(value, Optimizer | OptimizerGroups):
+        return NIL
+    if not isinstance(value, int | float | Fraction) or ("integer" in kind and type(value) is not int):
+        raise _refused("E-ARG-010", f"{name.name} must be {_noun(kind)}", actual=show(value))
+    within = (
+        _ordered(above, low, value)
+        and _ordered(below, value, high)
+        and ("steps" not in kind or type(value) is int or value <= 1)
+        and (math.isfinite(value) or value == high)
+    )
+    if not within:
+        domain = [*_bound(low_form, low, above), name.name, *reversed(_bound(high_form, high, below))]
+        noun = "" if kind.isdisjoint(("integer", "steps")) else _noun(kind & {"integer", "steps"}) + ": "
+        raise _refused(
+            "E-VALUE-012", f"{name.name} is outside its domain", expected=noun + " ".join(domain), actual=show(value)
+        )
+    return NIL
+
+
+def _ordered(sign: Any, a: Any, b: Any) -> bool:
+    """Whether a < b or a <= b, as far as they are known."""
+    if sign is NIL or isinstance(a, TensorLike) or isinstance(b, TensorLike):
+        return True
+    return bool(a < b if sign is BELOW[0] else a <= b)
+
+
+def _bound(form: Any, value: Any, sign: Any) -> list[str]:
+    """A bound as the message writes it, the value of a form behind it, and its sign; empty where there is none."""
+    if sign is NIL:
+        return []
+    known = isinstance(form, Symbol | Cons) and isinstance(value, int | float | Fraction) and math.isfinite(value)
+    return [f"{show(form)} ({show(value)})" if known else show(form), sign.name]
+
+
+def _noun(kind: set[str]) -> str:
+    noun = "an integer" if "integer" in kind else "a number"
+    if "steps" in kind:
+        noun = "whole steps or a fraction of all"
+    noun += " or a schedule" if "scheduled" in kind else ""
+    return noun + (" or nil" if "optional" in kind else "")
+
+
+@library.builtin("%expect-one-of", "(name value choices)")
+def expect_one_of(name: Symbol, value: Any, choices: Any) -> Any:
+    """nil; E-ARG-011 unless the value is one of a few keywords."""
+    choice(_definition().name, value, name.name, tuple(known.name for known in choices))
+    return NIL
+
+
+@library.macro("expect-shape", SHAPE)
+def expect_shape(form: Cons) -> Any:
+    """Refuse tensors of another shape: (expect-shape x (** width)); `*` is an axis of any size, `**` any axes."""
+    items = list(form)[1:]
+    optional = items[0] is OPTIONAL if len(items) == 3 else False
+    if optional:
+        items.pop(0)
+    if len(items) != 2 or not isinstance(items[1], Cons):
+        raise error("E-MACRO-001", f"expect-shape: expected {SHAPE}")
+    sizes = [_quoted(size) if size in (ANY_AXIS, ANY_AXES) else size for size in items[1]]
+    check = _call("%expect-shape", _quoted(items[0]), items[0], _quoted(items[1]), _call("list", *sizes))
+    return _call("unless", _call("null", items[0]), check) if optional else check
+
+
+@library.builtin("%expect-shape", "(name x forms sizes)")
+def expect_tensor(name: Any, x: Any, forms: Any, sizes: Any) -> Any:
+    """nil; E-SHAPE-047 unless the tensor has the sizes, E-TYPE-011 for no tensor."""
+    definition = _definition().name
+    tensor = as_tensor(x, definition)
+    wanted = list(sizes)
+    at = wanted.index(ANY_AXES) if ANY_AXES in wanted else None
+    front, back = (wanted, []) if at is None else (wanted[:at], wanted[at + 1 :])
+    rank = tensor.type.rank
+    axes = {**dict(enumerate(front)), **{rank - len(back) + i: size for i, size in enumerate(back)}}
+    fits_rank = rank == len(front) if at is None else rank >= len(front) + len(back)
+    others = [a for a, size in axes.items() if fits_rank and size not in (ANY_AXIS, tensor.type.shape[a])]
+    if fits_rank and not others:
+        return NIL
+    raise error(
+        "E-SHAPE-047",
+        f"`{definition}` cannot take {show(name)} of this shape",
+        expected=f"[{', '.join(map(_size, forms, wanted))}]",
+        actual=_seen(tensor.type, others),
+        notes=tensor.provenance(),
+    )
+
+
+def _size(form: Any, size: Any) -> str:
+    if size in (ANY_AXIS, ANY_AXES):
+        return "..." if size is ANY_AXES else "any"
+    return f"{form.name} = {size}" if isinstance(form, Symbol) else str(size)
+
+
+def _seen(type: TensorType, others: list[int]) -> str:
+    return marked(type, *others) if others else str(type)
+
+
+def _refused(code: str, message: str, *, actual: str, expected: str | None = None) -> SxError:
+    """The error of the definition that the clause stands in; how it is called where the argument is of another kind."""
+    definition = _definition()
+    help = definition.call if code != "E-VALUE-012" else None
+    found = error(code, f"`{definition.name}`: {message}", expected=expected, actual=actual, help=help)
+    return CallFault(found.diagnostic) if definition.own else found
+
+
+@frozen
+class _Definition:
+    """A definition that expects something, how it is called, and whether it is the user's own."""
+
+    name: str
+    call: str | None
+    own: bool
+
+
+def _definition() -> _Definition:
+    """That whose form is being executed; an internal one speaks for its caller."""
+    frame: FrameType | None = sys._getframe(1)
+    label, own = "", False
+    while frame is not None and (not label or label.startswith("%")):
+        if MARK in frame.f_globals and frame.f_code.co_filename != DEFERRED:
+            label = frame.f_code.co_qualname.partition(".<locals>")[0]
+            module = frame.f_globals[MARK]
+            own = not (module.standard or module.internal)
+        frame = frame.f_back
+    name, info = label.partition("#")[0], info_of(label)
+    call = f"({name} {info.parameters.text[1:-1]})" if info is not None else None
+    return _Definition(name, call, own)
