@@ -21,7 +21,7 @@ from attrs import frozen
 from sexpgpu.diag import SxError, error
 from sexpgpu.dialects.rules import marked
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.faults import MARK
+from sexpgpu.lang.calls import MARK
 from sexpgpu.lang.conditions import CallFault, Poisoned
 from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, lisp_list, symbol
 from sexpgpu.lang.functions import info_of
