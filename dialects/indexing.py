@@ -88,7 +88,8 @@ def _require_updates(
         )
 
 
-def _within(op: str, indices: Array, length: int) -> Array:
+def within(op: str, indices: Array, length: int) -> Array:
+    """`indices`; E-VALUE-101 where one lies outside range(`length`)."""
     if indices.size:
         low, high = int(indices.min()), int(indices.max())
         if low < 0 or high >= length:
@@ -103,13 +104,13 @@ def _within(op: str, indices: Array, length: int) -> Array:
 
 
 def _gather(x: Array, indices: Array, *, axis: int, out: Array | None = None) -> Array:
-    _within("gather", indices, x.shape[axis])
+    within("gather", indices, x.shape[axis])
     # The range is known to hold; mode "raise" would copy through a buffer.
     return np.asarray(np.take(x, indices, axis, out=out, mode="clip"))
 
 
 def _take(x: Array, indices: Array, *, axis: int) -> Array:
-    return np.take_along_axis(x, _within("take_along_axis", indices, x.shape[axis]), axis)
+    return np.take_along_axis(x, within("take_along_axis", indices, x.shape[axis]), axis)
 
 
 def _accumulate(x: Array, places: NDArray[np.intp], updates: Array, out: Array | None) -> Array:
@@ -130,7 +131,7 @@ def _accumulate(x: Array, places: NDArray[np.intp], updates: Array, out: Array |
 
 def _scatter_add(x: Array, indices: Array, updates: Array, *, axis: int, out: Array | None = None) -> Array:
     length = x.shape[axis]
-    _within("scatter_add", indices, length)
+    within("scatter_add", indices, length)
     outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     rows = np.arange(outer)[:, None] * length + indices.reshape(1, -1)
     return _accumulate(x, rows[:, :, None] * inner + np.arange(inner), updates, out)
@@ -138,14 +139,14 @@ def _scatter_add(x: Array, indices: Array, updates: Array, *, axis: int, out: Ar
 
 def _add_along(x: Array, indices: Array, updates: Array, *, axis: int, out: Array | None = None) -> Array:
     length = x.shape[axis]
-    _within("add_along_axis", indices, length)
+    within("add_along_axis", indices, length)
     outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     rows = np.arange(outer)[:, None, None] * length + indices.reshape(outer, indices.shape[axis], inner)
     return _accumulate(x, rows * inner + np.arange(inner), updates, out)
 
 
 def _index_update(x: Array, indices: Array, updates: Array, *, axis: int, out: Array | None = None) -> Array:
-    flat = _within("index_update", indices, x.shape[axis]).reshape(-1)
+    flat = within("index_update", indices, x.shape[axis]).reshape(-1)
     # NumPy does not say which of repeated indices wins: only the last of each is written.
     places, from_behind = np.unique(flat[::-1], return_index=True)
     lines = updates.reshape(*x.shape[:axis], flat.size, *x.shape[axis + 1 :])

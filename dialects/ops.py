@@ -6,6 +6,7 @@ from sexpgpu.dialects import (
     composite,
     contraction,
     convolution,
+    cross_entropy,
     elementwise,
     indexing,
     movement,
@@ -29,6 +30,7 @@ _MODULES = (
     random,
     composite,
     norm,
+    cross_entropy,
 )
 
 OPS: dict[str, OpDef] = {op.name: op for module in _MODULES for op in module.OPERATIONS}

@@ -82,7 +82,7 @@ def _draw(rng: np.random.Generator, name: str, type: TensorType, sample: Sample)
     dtype = numpy_dtype(type.dtype)
     low, high = sample.domain
     drawn: Array
-    if name == "indices":
+    if name in ("indices", "labels"):
         drawn = rng.integers(0, sample.below, type.shape)
     elif name == "counter":
         drawn = rng.integers(0, 5, type.shape)
