@@ -83,6 +83,21 @@ def _switch(text: str) -> bool:
 
 
 DEVICE = Knob("SEXPGPU_DEVICE", "cpu", _one_of("cpu"), "cpu", "the device that runs the graphs")
+CPU = Knob(
+    "SEXPGPU_CPU",
+    "interp",
+    _one_of("interp", "reference"),
+    "interp or reference",
+    "how the CPU runs graphs: by their plan, or operation by operation from the module",
+)
+CACHE: Knob[Path | None] = Knob(
+    "SEXPGPU_CACHE",
+    None,
+    Path,
+    "a folder, or off",
+    "keeps plans of compiled graphs there, not in the user's cache folder",
+)
+CHECK = Knob("SEXPGPU_CHECK", False, _switch, "0 or 1", "runs the reference beside every step of the plan")
 DUMP: Knob[Path | None] = Knob("SEXPGPU_DUMP", None, Path, "a folder", "writes the module after each stage there")
 VERIFY = Knob("SEXPGPU_VERIFY", False, _switch, "0 or 1", "verifies the module after every pass")
 THREADS: Knob[int | None] = Knob(
@@ -92,11 +107,26 @@ NO_COLOR = Knob("NO_COLOR", False, lambda text: True, "anything", "no colours on
 
 KNOBS: tuple[Knob[str] | Knob[int] | Knob[int | None] | Knob[bool] | Knob[Path | None], ...] = (
     DEVICE,
+    CPU,
+    CACHE,
+    CHECK,
     DUMP,
     VERIFY,
     THREADS,
     NO_COLOR,
 )
+
+
+def cache_folder() -> Path | None:
+    """Where results of compiling may be kept: SEXPGPU_CACHE, else the user's cache folder; None for `off`."""
+    asked = CACHE.get()
+    if asked is not None:
+        return None if str(asked) == "off" else asked
+    home = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(home) if home else Path.home() / ".cache") / "sexpgpu"
+    except RuntimeError:  # nobody's home is known
+        return None
 
 
 def limit_threads(count: int | None = None) -> None:

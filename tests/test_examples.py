@@ -14,7 +14,8 @@ import pytest
 
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
+from sexpgpu.driver.planning import prepare
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.run import RunOptions, RunResult, run
@@ -60,10 +61,11 @@ def trained(file: Path, out: Path) -> tuple[RunResult, str]:
     copy = out.parent / file.name
     copy.write_text(text, "utf-8")
     with open_context() as context:
-        done = run_deep(lambda: compile_in(context, copy, Selection("smoke")))
+        done = run_deep(lambda: compile_in(context, copy, Selection("smoke"), pipeline=None))
+        prepare(done)
         assert not done.diagnostics.errors, done.diagnostics.errors
         options = RunOptions(out=out, steps=STEPS.get(file.stem, 3), quiet=True, stream=io.StringIO())
-        result = run(InterpreterEngine(done), options)
+        result = run(CpuEngine(done), options)
     return result, (out / "events.jsonl").read_text("utf-8")
 
 

@@ -35,14 +35,16 @@ def train(
     knobs.limit_threads()
     from sexpgpu.dialects.context import open_context
     from sexpgpu.driver.compile import compile_in, sources_of
-    from sexpgpu.driver.engine import InterpreterEngine
+    from sexpgpu.driver.engine import CpuEngine
     from sexpgpu.driver.pipeline import Passes, skipping
+    from sexpgpu.driver.planning import prepare
     from sexpgpu.lang.limits import run_deep
     from sexpgpu.runtime.run import RunOptions, run
 
     passes = Passes(skipping(skipped), start)
     with open_context() as context:
-        done = run_deep(lambda: compile_in(context, file, selected, passes=passes))
+        done = run_deep(lambda: compile_in(context, file, selected, pipeline=None, passes=passes))
+        prepare(done)
         sources = done.session.sources
         if not as_json:
             report.print_diagnostics(done.diagnostics, sources)
@@ -66,7 +68,7 @@ def train(
             report=show,
             stream=sys.stderr,
         )
-        result = run(InterpreterEngine(done), options)
+        result = run(CpuEngine(done), options)
         if as_json:
             report.print_json(_document(file, result, sources))
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.entry import require_file
 from sexpgpu.driver.handover import take_over
 from sexpgpu.driver.pipeline import EVERY, Passes, run_named
-from sexpgpu.experiment import Experiment, Manifest
+from sexpgpu.experiment import Experiment, Graph, Manifest
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.collection import uncollected
 from sexpgpu.lang.selection import Selection
@@ -25,6 +25,7 @@ from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import standard_session
 from sexpgpu.lang.toplevel import FormResult
 from sexpgpu.passes.base import Timing, graphs
+from sexpgpu.plan.records import Plans
 from sexpgpu.trace.arguments import CHOICES
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
@@ -48,6 +49,7 @@ class Compilation:
     passes: Passes = EVERY
     traced: Traced | None = None
     experiment: Experiment | None = None
+    plans: Plans | None = None
     timings: tuple[Timing, ...] = ()
 
     @property
@@ -139,9 +141,15 @@ def finish(done: Compilation, pipeline: str = "shared") -> None:
         passes = done.passes
         after = 0 if passes.start is None else take_over(done.traced.tracer, done.context, pipeline, passes)
         done.timings = tuple(run_named(done.module, done.context, pipeline, passes, after))
-        done.experiment = _experiment(done, done.traced)
+        conclude(done, map(read_graph, graphs(done.module)))
     except SxError as fault:
         done.diagnostics.report(fault.diagnostic)
+
+
+def conclude(done: Compilation, compiled: Iterable[Graph]) -> None:
+    """Make the record of a traced experiment whose graphs have gone through the passes."""
+    assert done.traced is not None
+    done.experiment = _experiment(done, done.traced, {graph.name: graph for graph in compiled})
 
 
 def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, list[FormResult]]:
@@ -169,8 +177,13 @@ def manifest_of(session: Session, path: Path) -> Manifest:
 
 def sources_of(session: Session, path: Path) -> dict[str, str]:
     """The texts that the file at `path` was compiled from, by their names in its manifest."""
+    return dict(portable_sources(session, path).values())
+
+
+def portable_sources(session: Session, path: Path) -> dict[str, tuple[str, str]]:
+    """For each file as locations name it: its name in the manifest and its text."""
     base = path.resolve().parent
-    return {_portable(Path(name), base): text for name, text in sorted(session.sources.items())}
+    return {name: (_portable(Path(name), base), text) for name, text in sorted(session.sources.items())}
 
 
 def _portable(file: Path, base: Path) -> str:
@@ -183,8 +196,7 @@ def _portable(file: Path, base: Path) -> str:
     return resolved.name
 
 
-def _experiment(done: Compilation, traced: Traced) -> Experiment:
-    by_name = {graph.name: graph for graph in map(read_graph, graphs(done.module))}
+def _experiment(done: Compilation, traced: Traced, by_name: dict[str, Graph]) -> Experiment:
     assert traced.train_loader is not None
     return Experiment(
         done.path.stem,

@@ -1,4 +1,4 @@
-"""The engine the loop is given on a CPU: graphs of the module as NumPy programs, loaded when first called."""
+"""The engine the loop is given on a CPU: graphs by their plans, in one arena."""
 
 from __future__ import annotations
 
@@ -6,26 +6,37 @@ from typing import Any
 
 from attrs import define, field
 
+from sexpgpu import knobs
 from sexpgpu.diag import Span
-from sexpgpu.driver.compile import Compilation, run_named
+from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.indices import index_fields
-from sexpgpu.driver.planning import load
+from sexpgpu.driver.pipeline import run_named, whole
 from sexpgpu.experiment import Experiment
-from sexpgpu.interp import Program
+from sexpgpu.interp import Arena, Program
+from sexpgpu.interp.check import Checked
+from sexpgpu.interp.reference import Reference
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.passes.base import functions
+from sexpgpu.passes.planned import plan_of
 from sexpgpu.trace.assemble import SUMS, TRAIN
 from sexpgpu.trace.graph import Tracer
 from sexpgpu.trace.graphs import trace_evaluation, trace_train
 
+CpuProgram = Program | Reference | Checked
+
 
 @define(eq=False)
-class InterpreterEngine:
-    """Runs an experiment's graphs with NumPy; a batch of another size is traced again at that size."""
+class CpuEngine:
+    """Runs an experiment's graphs with NumPy; a batch of another size is traced again at that size.
+
+    Graphs without a plan in `compilation.plans` are planned as the module has them. SEXPGPU_CPU and SEXPGPU_CHECK say
+    how they run.
+    """
 
     compilation: Compilation
     device: str = "cpu interpreter"
+    _arena: Arena = field(factory=Arena, init=False)
     _resized: dict[tuple[str, int], Any] = field(factory=dict, init=False)
 
     @property
@@ -33,15 +44,24 @@ class InterpreterEngine:
         assert self.compilation.experiment is not None
         return self.compilation.experiment
 
-    def executable(self, graph: str, rows: int | None = None) -> Program:
+    def executable(self, graph: str, rows: int | None = None) -> CpuProgram:
         """The program of a graph, at `rows` records where that is not the graph's own size."""
         spec = self.experiment.graphs[graph]
         if rows is None or rows == spec.rows:
-            return load(_function(self.compilation.module, spec.symbol))
+            kept = (self.compilation.plans or {}).get(spec.symbol)
+            if kept is not None and not _by_module():
+                return Program(kept, self._arena)
+            return self._program(_function(self.compilation.module, spec.symbol))
         key = (TRAIN if graph in (TRAIN, SUMS) else graph, rows)
         if key not in self._resized:
             self._resized[key] = run_deep(lambda: self._trace_again(*key))
-        return load(_function(self._resized[key], spec.symbol))
+        return self._program(_function(self._resized[key], spec.symbol))
+
+    def _program(self, func: Any) -> CpuProgram:
+        program = Program(plan_of(func), self._arena)
+        if knobs.CPU.get() == "reference":
+            return Reference(func, program)
+        return Checked(program, func) if knobs.CHECK.get() else program
 
     def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:
         """The fields of the graph's batch whose numbers the form at `span` takes as indices."""
@@ -57,8 +77,12 @@ class InterpreterEngine:
             else:
                 declared = next(e for e in done.declared.evaluations if e.name == graph)
                 trace_evaluation(tracer, done.traced.contract, declared, rows)
-        run_named(tracer.module, done.context, "shared")
+        run_named(tracer.module, done.context, whole(), done.passes.again(f"{graph}-{rows}"))
         return tracer.module
+
+
+def _by_module() -> bool:
+    return knobs.CHECK.get() or knobs.CPU.get() == "reference"
 
 
 def _function(module: Any, symbol: str) -> Any:

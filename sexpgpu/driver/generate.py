@@ -12,7 +12,8 @@ from attrs import frozen
 from sexpgpu.diag import SxError, error, nearest
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
+from sexpgpu.driver.planning import prepare
 from sexpgpu.experiment import Experiment, Generator
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.calls import Calls, contexts_of
@@ -58,7 +59,8 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
     knobs = tuple(f"{knob['name']}={knob['value']}" for knob in index["manifest"]["knobs"])
     flags = Flags(request.prompt, request.temperature, request.top_k, request.top_p, request.seed)
     with open_context() as context:
-        done = compile_in(context, file, Selection(sets=knobs), flags=flags, overlay=overlay)
+        done = compile_in(context, file, Selection(sets=knobs), pipeline=None, flags=flags, overlay=overlay)
+        prepare(done)
         if done.experiment is None or done.diagnostics.errors:
             raise SxError(done.diagnostics.errors[0])
         generator = _chosen(done.experiment, request.name)
@@ -66,7 +68,7 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
         loaders = Loaders(done.experiment.run.microbatches)
         stage = restored.position.stage
         loader = loaders.stages(done.experiment.train_loader)[stage] if generator.at == "step" else None
-        calls, contexts = Calls(InterpreterEngine(done)), contexts_of(done.experiment)
+        calls, contexts = Calls(CpuEngine(done)), contexts_of(done.experiment)
         batches = 1 if loader is None else loader.order.epoch_batches
         plan = make_plan(done.experiment.run, batches, None)
         views = Views(done.experiment, calls, plan, contexts)

@@ -1,16 +1,104 @@
-"""Programs of functions of a module that is still at hand."""
+"""From a compiled module to plans: kept on disk by the content of what they are made from.
+
+A hit spares the passes. It changes nothing that anybody can see: where stages are dumped or looked on, or passes are
+skipped or begun in the middle, they run.
+"""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from sexpgpu import knobs
 from sexpgpu.dialects.signature import read_graph
+from sexpgpu.driver.compile import Compilation, compiling, conclude, finish
+from sexpgpu.driver.pipeline import EVERY, Passes, steps_of, whole
 from sexpgpu.interp import Program
+from sexpgpu.lang.selection import Selection
+from sexpgpu.passes.base import graphs
 from sexpgpu.passes.flow import read_flow
+from sexpgpu.passes.planned import plan_of
 from sexpgpu.plan.build import allocation_of, build
+from sexpgpu.plan.records import Plans
+from sexpgpu.plan.store import key_of, save
+from sexpgpu.plan.store import load as load_entry
+
+_CODE = ("dialects", "passes", "plan")
+"""The folders whose code decides what a plan says."""
 
 
 def load(func: Any) -> Program:
     """The program of a `func.func`, in an arena laid out for it in the order in which it stands."""
     flow = read_flow(func)
     return Program(build(read_graph(func), flow, allocation_of(flow)))
+
+
+def is_closed(func: Any) -> bool:
+    """Whether a graph takes nothing: an initializer, which runs once."""
+    return len(func.regions[0].blocks[0].arguments) == 0
+
+
+def plans_of(module: Any) -> Plans:
+    """The plan of every graph that takes something, by symbol."""
+    plans = [plan_of(func) for func in graphs(module) if not is_closed(func)]
+    return {plan.spec.symbol: plan for plan in plans}
+
+
+@contextmanager
+def preparing(path: Path, selection: Selection, passes: Passes = EVERY) -> Iterator[Compilation]:
+    """Compile `path` as a run does; the compilation lives as long as the block."""
+    with compiling(path, selection, pipeline=None, passes=passes) as done:
+        prepare(done)
+        yield done
+
+
+def prepare(done: Compilation) -> None:
+    """Run the passes of a traced experiment up to the device's, and plan its graphs: `done.plans`.
+
+    Diagnostics of passes are reported there as `finish` reports them. Plans kept from before spare the passes.
+    """
+    if done.traced is None or done.diagnostics.errors:
+        return
+    pipeline = whole()
+    folder = _folder(done.passes)
+    key = _key(done.module, pipeline) if folder is not None else ""
+    plans = load_entry(folder, key) if folder is not None else None
+    if plans is None:
+        finish(done, pipeline)
+        if done.experiment is None:
+            return
+        plans = plans_of(done.module)
+        if folder is not None:
+            save(folder, key, plans)
+    else:
+        initializers = [read_graph(func) for func in graphs(done.module) if is_closed(func)]
+        conclude(done, [*initializers, *(plan.spec for plan in plans.values())])
+    done.plans = plans
+
+
+def _folder(passes: Passes) -> Path | None:
+    """Where plans are kept; None where somebody looks at the passes or asks for other ones."""
+    watched = knobs.DUMP.get() is not None or knobs.VERIFY.get()
+    by_module = knobs.CHECK.get() or knobs.CPU.get() == "reference"
+    return None if watched or by_module or passes != EVERY else knobs.cache_folder()
+
+
+def _key(module: Any, pipeline: str) -> str:
+    """What plans are known by: the traced module with its places, the passes, and the code that both go through."""
+    text = str(module.operation.get_asm(enable_debug_info=True))
+    return key_of([text, *(step.spec for step in steps_of(pipeline)), code_digest()])
+
+
+@functools.cache
+def code_digest() -> str:
+    root = Path(__file__).resolve().parent.parent
+    hasher = hashlib.sha256()
+    for folder in _CODE:
+        for path in sorted((root / folder).resolve().rglob("*.py")):
+            hasher.update(path.name.encode())
+            hasher.update(path.read_bytes())
+    return hasher.hexdigest()

@@ -22,7 +22,7 @@ from sexpgpu.interp.arena import Arena
 from sexpgpu.interp.bodies import Iteration, Tiling
 from sexpgpu.interp.origin import Origin, find_origin, without_memory
 from sexpgpu.plan.arena import aligned
-from sexpgpu.plan.records import At, Fixed, GraphPlan, Into, Own, Step, Turns, View
+from sexpgpu.plan.records import At, Fixed, GraphPlan, Into, Own, Slot, Step, Turns, View
 from sexpgpu.tensortype import TensorType
 
 Slots = list[Any]
@@ -36,6 +36,9 @@ class Action:
     step: Step
     dead: tuple[int, ...]
     bodies: Iteration | Tiling | None = None
+
+
+Watch = Callable[[Action, Slots], None]
 
 
 class Program:
@@ -54,21 +57,28 @@ class Program:
         self._slots: Slots = []
         self.actions: list[Action] = []
 
-    def __call__(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
+    def __call__(
+        self, inputs: Sequence[Array], into: Sequence[Array | None] = (), watch: Watch | None = None
+    ) -> list[Array]:
+        """Run the graph; `watch` is given every action in turn, and runs it."""
         memory = self._arena.at_least(self.arena_bytes)
         if self._bound is not memory:
             self.bind(memory)
         with np.errstate(all="ignore"):
-            return self.run(inputs, into)
+            return self.run(inputs, into, watch)
 
     def bind(self, memory: Array) -> None:
         """Make the arrays that live in `memory`, of as many bytes as the plan asks for or more."""
         self._bound = memory
         plan = self.plan
         slots: Slots = [None] * len(plan.slots)
+        # What is written over an operand is the same array, by which operations know that they may.
+        arrays: dict[Slot, Array] = {}
         for number, slot in enumerate(plan.slots):
             if isinstance(slot.home, At):
-                slots[number] = array_at(memory, slot.home.offset, slot.type)
+                if slot not in arrays:
+                    arrays[slot] = array_at(memory, slot.home.offset, slot.type)
+                slots[number] = arrays[slot]
             elif isinstance(slot.home, Fixed):
                 slots[number] = np.broadcast_to(plan.constants[slot.home.place], slot.type.shape)
         last = _last_reads(plan)
@@ -80,7 +90,9 @@ class Program:
                 self.actions.append(_action(plan, step, memory, last[number]))
         self._slots = slots
 
-    def run(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
+    def run(
+        self, inputs: Sequence[Array], into: Sequence[Array | None] = (), watch: Watch | None = None
+    ) -> list[Array]:
         """A call of a program that is bound, within another's."""
         plan = self.plan
         slots = self.fresh_slots(inputs)
@@ -93,7 +105,10 @@ class Program:
         action = None
         try:
             for action in self.actions:
-                action.run(slots)
+                if watch is None:
+                    action.run(slots)
+                else:
+                    watch(action, slots)
                 for number in action.dead:
                     slots[number] = None
         except SxError as fault:

@@ -18,18 +18,17 @@ from sexpgpu.dialects.loops import Loop, loop_of
 from sexpgpu.dialects.opdef import Array, numpy_dtype
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
-from sexpgpu.dialects.signature import read_graph, type_of
-from sexpgpu.experiment import Graph
-from sexpgpu.interp.program import computes
-from sexpgpu.plan.records import GraphPlan
+from sexpgpu.dialects.signature import type_of
+from sexpgpu.interp.origin import Origin
+from sexpgpu.interp.program import Program, computes
 
 
 class Reference:
-    """A function of the module, callable as a `Program` is; `plan` serves to find what first is not finite."""
+    """A function of the module, callable as a `Program` is, which serves to find what first is not finite."""
 
-    def __init__(self, func: Any, plan: GraphPlan) -> None:
-        self.spec: Graph = read_graph(func)
-        self.plan = plan
+    def __init__(self, func: Any, program: Program) -> None:
+        self.spec = program.spec
+        self.program = program
         self._func = func
 
     def __call__(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
@@ -41,6 +40,9 @@ class Reference:
                 results[place] = target
         return results
 
+    def origin_not_finite(self, inputs: Sequence[Array]) -> Origin | None:
+        return self.program.origin_not_finite(inputs)
+
 
 def evaluate(func: Any, inputs: Sequence[Array]) -> list[Array]:
     """What the function gives; results may share memory with each other and with the inputs."""
@@ -50,11 +52,12 @@ def evaluate(func: Any, inputs: Sequence[Array]) -> list[Array]:
         operands = [values[v] for v in op.operands]
         if op.name == "func.return":
             return operands
-        values.update(zip(op.results, _results(op, operands), strict=True))
+        values.update(zip(op.results, results_of(op, operands), strict=True))
     raise ValueError("a function ends with func.return")
 
 
-def _results(op: Any, operands: list[Array]) -> Sequence[Array]:
+def results_of(op: Any, operands: list[Array]) -> Sequence[Array]:
+    """What one operation, a loop or a group makes of its operands."""
     if (loop := loop_of(op)) is not None:
         return _loop(*loop, op, operands)
     if (group := group_of(op)) is not None:

@@ -134,3 +134,7 @@ class GraphPlan:
     constants: tuple[NDArray[Any], ...]
     results: tuple[int, ...]
     memory: Memory | None
+
+
+Plans = dict[str, GraphPlan]
+"""The plans of an experiment's graphs, by the symbols of their functions."""

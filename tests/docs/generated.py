@@ -90,6 +90,7 @@ FAMILIES: Final = {
     "LOAD": "sources and loaders",
     "MACRO": "shapes of forms",
     "MEM": "memory",
+    "PLAN": "plans of graphs",
     "MOD": "modules",
     "NAME": "names",
     "NUM": "numbers of a run",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.runtime.calls import Calls, Tensors, contexts_of
 from sexpgpu.runtime.loading import Loaders
@@ -17,7 +17,7 @@ from sexpgpu.runtime.plan import make_plan
 from sexpgpu.runtime.step import TrainStep
 from sexpgpu.runtime.views import Views
 from sexpgpu.runtime.weights import initial_tensors
-from tests.trace.experiments import compiled
+from tests.trace.experiments import prepared
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "optim"
 STEPS = dict(np.load(GOLDEN / "steps.npz"))
@@ -61,9 +61,9 @@ def steps_of(file: Path) -> list[Step]:
     """What `followed` gives, of an experiment that is there."""
 
     def work() -> list[Step]:
-        with compiled(file) as done:
+        with prepared(file) as done:
             assert done.diagnostics.errors == []
-            engine = InterpreterEngine(done)
+            engine = CpuEngine(done)
             calls, contexts = Calls(engine), contexts_of(engine.experiment)
             loader = Loaders().open(engine.experiment.train_loader)
             plan = make_plan(engine.experiment.run, loader.order.epoch_batches, None)

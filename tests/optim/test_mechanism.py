@@ -7,21 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.driver.explain import explain
 from sexpgpu.experiment import Experiment
 from sexpgpu.lang.limits import run_deep
 from tests.optim.following import NAMES, STEPS, Array, experiment, followed, steps_of
-from tests.trace.experiments import compiled
+from tests.trace.experiments import compiled, prepared
 
 RUN = ":steps 4 :seed 11"
 
 
 def compiled_experiment(folder: Path, optimizer: str) -> Experiment:
     def work() -> Experiment:
-        with compiled(experiment(folder, optimizer, RUN)) as done:
+        with prepared(experiment(folder, optimizer, RUN)) as done:
             assert done.diagnostics.errors == []
-            return InterpreterEngine(done).experiment
+            return CpuEngine(done).experiment
 
     return run_deep(work)
 

@@ -10,13 +10,13 @@ import numpy as np
 from attrs import evolve
 
 from sexpgpu.diag import Diagnostic
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.runtime.run import RunOptions, run
 from tests.optim.following import Array
 from tests.runtime.line_fit import make_engine, options, write_data
 from tests.runtime.reading import events, last_tensors, timeless
-from tests.trace.experiments import compiled, text_of
+from tests.trace.experiments import prepared, text_of
 from tests.trace.experiments import write_data as write_records
 
 OPTIMIZERS = {
@@ -50,9 +50,9 @@ def run_of(folder: Path, optimizer: str, model: str, out: str, **more: Any) -> P
     )
 
     def work() -> Diagnostic | None:
-        with compiled(file) as done:
+        with prepared(file) as done:
             assert done.diagnostics.errors == []
-            return run(InterpreterEngine(done), RunOptions(out=folder / out, quiet=True, **more)).error
+            return run(CpuEngine(done), RunOptions(out=folder / out, quiet=True, **more)).error
 
     assert run_deep(work) is None
     return folder / out

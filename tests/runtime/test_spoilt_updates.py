@@ -10,7 +10,8 @@ import pytest
 
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
+from sexpgpu.driver.planning import prepare
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.restore import newest_good, restore
@@ -24,9 +25,10 @@ def trained(
     """What the run says, and the parameters of its newest checkpoint."""
     file = write(folder, optimizer=f"(def optimizer {optimizer})", eval="")
     with open_context() as context:
-        done = run_deep(lambda: compile_in(context, file, Selection()))
+        done = run_deep(lambda: compile_in(context, file, Selection(), pipeline=None))
+        prepare(done)
         assert done.experiment is not None
-        result = run(InterpreterEngine(done), RunOptions(out=folder / "run", quiet=True, stream=io.StringIO()))
+        result = run(CpuEngine(done), RunOptions(out=folder / "run", quiet=True, stream=io.StringIO()))
         newest = newest_good(folder / "run" / "checkpoints", lambda warning: None)
         assert newest is not None
         return result, restore(newest, done.experiment).tensors.params

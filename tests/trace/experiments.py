@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sexpgpu.driver.compile import Compilation, compiling
+from sexpgpu.driver.planning import preparing
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 
@@ -52,6 +53,13 @@ def write(folder: Path, **replaced: str) -> Path:
 @contextmanager
 def compiled(file: Path, selection: Selection | None = None) -> Iterator[Compilation]:
     with compiling(file, selection or Selection()) as done:
+        yield done
+
+
+@contextmanager
+def prepared(file: Path, selection: Selection | None = None) -> Iterator[Compilation]:
+    """A compilation with its plans, as a run has it."""
+    with preparing(file, selection or Selection()) as done:
         yield done
 
 

@@ -15,10 +15,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from sexpgpu.diag import Diagnostic
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.runtime.run import RunOptions, run
-from tests.trace.experiments import compiled, text_of
+from tests.trace.experiments import prepared, text_of
 
 RECORDS, LIMIT = 20, 1e-12
 
@@ -53,9 +53,9 @@ def trained(folder: Path, batch: int, microbatches: int) -> tuple[list[dict[str,
     out = folder / f"run-{batch}-{microbatches}"
 
     def work() -> Diagnostic | None:
-        with compiled(file) as done:
+        with prepared(file) as done:
             assert done.diagnostics.errors == []
-            return run(InterpreterEngine(done), RunOptions(out=out, quiet=True)).error
+            return run(CpuEngine(done), RunOptions(out=out, quiet=True)).error
 
     assert run_deep(work) is None
     events: list[dict[str, Any]] = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.runtime.evaluate import Pass
 from sexpgpu.runtime.run import RunOptions, RunResult, run
 from tests.runtime.reading import events, last_tensors, timeless
-from tests.trace.experiments import codes, compiled, text_of, write, write_data
+from tests.trace.experiments import codes, prepared, text_of, write, write_data
 
 STAGES = """(defloader train-loader (:batch 2 :order :shuffle)
  (stage easy (x (records xs :to 4)) (y (records ys :to 4)))
@@ -41,10 +41,10 @@ def experiment(folder: Path, **more: str) -> Path:
 
 def trained(file: Path, out: Path, *stops: int | None) -> RunResult:
     def work() -> RunResult:
-        with compiled(file) as done:
+        with prepared(file) as done:
             assert done.diagnostics.errors == []
             for stop in stops:
-                result = run(InterpreterEngine(done), RunOptions(out=out, quiet=True, resume="latest", steps=stop))
+                result = run(CpuEngine(done), RunOptions(out=out, quiet=True, resume="latest", steps=stop))
             return result
 
     return run_deep(work)
@@ -85,9 +85,9 @@ def test_the_passes_that_it_reads_must_have_their_turn(tmp_path: Path, monkeypat
             signal.raise_signal(signal.SIGTERM)
         return evaluate(self, step, *rest)
 
-    with monkeypatch.context() as patch, compiled(file) as done:
+    with monkeypatch.context() as patch, prepared(file) as done:
         patch.setattr(Pass, "run", stopping)
-        result = run(InterpreterEngine(done), RunOptions(out=tmp_path / "cut", quiet=True))
+        result = run(CpuEngine(done), RunOptions(out=tmp_path / "cut", quiet=True))
     assert (result.code, result.step) == (128 + signal.SIGTERM, 6)
     assert trained(file, tmp_path / "cut", None).code == 0
     assert last_tensors(tmp_path / "cut") == last_tensors(tmp_path / "out")

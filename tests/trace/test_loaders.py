@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in, evaluate
 from sexpgpu.driver.document import document_text
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.driver.explain import explain
 from sexpgpu.driver.explain_text import text_of as explain_text
 from sexpgpu.lang.forms import NIL
@@ -24,7 +24,7 @@ from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.run import RunOptions, RunResult, run
 from sexpgpu.trace.declarations import Flags
 from tests.runtime.reading import events
-from tests.trace.experiments import codes, compiled, text_of, write, write_data
+from tests.trace.experiments import codes, compiled, prepared, text_of, write, write_data
 
 ROWS = 12
 
@@ -101,9 +101,9 @@ def trained(
     file.write_text(text_of(**{"run": defrun, "eval": "", **parts}), encoding="utf-8")
 
     def work() -> RunResult:
-        with compiled(file) as done:
+        with prepared(file) as done:
             assert done.diagnostics.errors == []
-            return run(InterpreterEngine(done), RunOptions(out=folder / out, quiet=True))
+            return run(CpuEngine(done), RunOptions(out=folder / out, quiet=True))
 
     return run_deep(work)
 

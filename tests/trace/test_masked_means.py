@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from sexpgpu.diag import Diagnostic
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.runtime.run import RunOptions, run
-from tests.trace.experiments import compiled, text_of
+from tests.trace.experiments import prepared, text_of
 
 RECORDS = 16
 
@@ -39,9 +39,9 @@ def trained(folder: Path, batch: int, microbatches: int, evaluated: int = 5) -> 
     out = folder / f"run-{batch}-{microbatches}-{evaluated}"
 
     def work() -> Diagnostic | None:
-        with compiled(file) as done:
+        with prepared(file) as done:
             assert done.diagnostics.errors == []
-            return run(InterpreterEngine(done), RunOptions(out=out, quiet=True)).error
+            return run(CpuEngine(done), RunOptions(out=out, quiet=True)).error
 
     assert run_deep(work) is None
     found: dict[str, list[dict[str, float]]] = {"step": [], "eval": []}

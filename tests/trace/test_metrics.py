@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from sexpgpu.diag import Diagnostic
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.runtime.run import RunOptions, run
-from tests.trace.experiments import compiled, text_of
+from tests.trace.experiments import prepared, text_of
 
 Y = np.array([3, 0, 1, 2, 5, 1, 0, 4, 2, 6, 1, 3])
 REPORT = """(let* ((y (cast labels :float)) (w (+ y 1.0)))
@@ -44,9 +44,9 @@ def reported(folder: Path) -> dict[str, dict[str, float]]:
     out = folder / "run"
 
     def work() -> Diagnostic | None:
-        with compiled(file) as done:
+        with prepared(file) as done:
             assert done.diagnostics.errors == []
-            return run(InterpreterEngine(done), RunOptions(out=out, quiet=True)).error
+            return run(CpuEngine(done), RunOptions(out=out, quiet=True)).error
 
     assert run_deep(work) is None
     events: list[dict[str, Any]] = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sexpgpu.driver.engine import InterpreterEngine
+from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.run import RunOptions, RunResult, run
 from tests.runtime.reading import events, last_tensors, timeless
-from tests.trace.experiments import compiled
+from tests.trace.experiments import prepared
 
 SEQ, STEPS = 4, 11
 
@@ -45,11 +45,11 @@ def trained(folder: Path, out: str, batch: int, parts: int, *stops: int | None) 
     file.write_text(text, encoding="utf-8")
 
     def work() -> RunResult:
-        with compiled(file) as done:
+        with prepared(file) as done:
             assert done.diagnostics.errors == []
             for stop in stops:
                 options = RunOptions(out=folder / out, quiet=True, resume="latest", steps=stop)
-                result = run(InterpreterEngine(done), options)
+                result = run(CpuEngine(done), options)
             return result
 
     return run_deep(work)
@@ -80,11 +80,9 @@ def test_the_character_lstm_trains(root: Path, tmp_path: Path) -> None:
     """As it is written, at smoke size: the state that it carries is that of the text, from step to step."""
 
     def work(steps: int) -> RunResult:
-        with compiled(root / "examples/char-lstm.sx", Selection(variant="smoke")) as done:
+        with prepared(root / "examples/char-lstm.sx", Selection(variant="smoke")) as done:
             assert list(done.diagnostics) == []
-            return run(
-                InterpreterEngine(done), RunOptions(out=tmp_path / "out", quiet=True, resume="latest", steps=steps)
-            )
+            return run(CpuEngine(done), RunOptions(out=tmp_path / "out", quiet=True, resume="latest", steps=steps))
 
     assert run_deep(lambda: work(1)).error is None
     (name,) = [key for key in last_tensors(tmp_path / "out") if key.startswith("buffer/")]

@@ -60,4 +60,9 @@ ENTRIES: tuple[Entry, ...] = (
           "The system had no memory for the result of an operation. A smaller batch with more :microbatches takes less "
           "and gives the same step.",
           ""),
+    Entry("E-PLAN-001", "a plan that differs from the reference",
+          "SEXPGPU_CHECK=1 runs the reference beside every step of a plan and stops at the first that differs by more "
+          "than another order of sums explains. It is a fault of the compiler, not of the experiment: the step, the "
+          "element and both values say where to look.",
+          "SEXPGPU_CHECK=1 sexpgpu run gpt.sx --steps 3"),
 )  # fmt: skip
