@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from types import CodeType, FrameType, TracebackType
 from typing import Final
+from weakref import ref
 
 from attrs import frozen
 
@@ -18,7 +20,8 @@ from sexpgpu.lang.place import EVALUATED, Trail
 MARK: Final = "rt.module"
 """The name in a namespace that says its code came from a `.sx` file, and which module that is."""
 
-_positions: Final[dict[CodeType, list[Span | None]]] = {}
+_positions: Final[dict[int, tuple[ref[CodeType], list[Span | None]]]] = {}
+"""By the identity of the code, as long as it lives: to hash it would be to hash all its constants."""
 PROMISED_DEPTH: Final = 100_000
 """Lisp calls that may always be nested, where no builtin is among them."""
 MODEL: Final = "defmodel"
@@ -33,20 +36,23 @@ WALK_WORK: Final = 5
 
 def span_at(code: CodeType, instruction: int) -> Span | None:
     """The place of an instruction; the first look at a code object reads all its positions."""
-    table = _positions.get(code)
-    if table is None:
-        table = []
+    found = _positions.get(id(code))
+    if found is None:
+        table: list[Span | None] = []
         for line, end_line, col, end_col in code.co_positions():
             known = line is not None and end_line is not None and col is not None and end_col is not None
             table.append(Span(code.co_filename, line, col + 1, end_line, end_col + 1) if known else None)  # type: ignore[operator,arg-type]
-        _positions[code] = table
-    return table[instruction >> 1]
+        forget = partial(_positions.pop, id(code))  # called with what is given where it is not there
+        found = _positions[id(code)] = ref(code, forget), table
+    return found[1][instruction >> 1]
 
 
 def by_macro(code: CodeType, span: Span | None) -> bool:
     """Whether it is a local function that a macro wrote: no form in it has a place of its own."""
+    if "<locals>" not in code.co_qualname:
+        return False
     info = info_of(code.co_name)
-    return info is not None and info.span == span and "<locals>" in code.co_qualname
+    return info is not None and info.span == span
 
 
 class Step:

@@ -29,26 +29,47 @@ _COUNT: Final = re.compile(r"(?P<name>[^\n]*)\(\) (?:takes .* but (?P<given>\d+)
 
 def current_span() -> Span | None:
     """The place of the innermost form being executed (the prelude's own forms do not count)."""
-    return _innermost(sys._getframe(1), standard=True)
+    frame = _form(sys._getframe(1), standard=True)
+    return None if frame is None else span_at(frame.f_code, frame.f_lasti)
 
 
 def calling_span() -> Span | None:
     """The place of the innermost form of the user's own being executed: what called into a standard module."""
-    return _innermost(sys._getframe(1), standard=False)
+    return _calling(sys._getframe(1))
 
 
-def _innermost(frame: FrameType | None, *, standard: bool) -> Span | None:
+def executing() -> tuple[Span | None, Span | None]:
+    """`current_span` and `calling_span`, by one look at the frames."""
+    frame = _form(sys._getframe(1), standard=True)
+    if frame is None:
+        return None, None
+    return span_at(frame.f_code, frame.f_lasti), _calling(frame)
+
+
+def _calling(frame: FrameType | None) -> Span | None:
     vague: Span | None = None
-    while frame is not None:
-        module = frame.f_globals.get(MARK)
-        counts = module is not None and not module.internal and (standard or not module.standard)
-        if counts and frame.f_code.co_filename != "<deferred>":
-            span = span_at(frame.f_code, frame.f_lasti)
-            if standard or not by_macro(frame.f_code, span):
-                return span
-            vague = vague or span
+    while (frame := _form(frame, standard=False)) is not None:
+        span = span_at(frame.f_code, frame.f_lasti)
+        if not by_macro(frame.f_code, span):
+            return span
+        vague = vague or span
         frame = frame.f_back
     return vague
+
+
+def _form(frame: FrameType | None, *, standard: bool) -> FrameType | None:
+    """The innermost frame, from `frame` outwards, of a form in a file that counts."""
+    while frame is not None:
+        module = frame.f_globals.get(MARK)
+        if (
+            module is not None
+            and not module.internal
+            and (standard or not module.standard)
+            and frame.f_code.co_filename != "<deferred>"
+        ):
+            return frame
+        frame = frame.f_back
+    return None
 
 
 def frames_at(traceback: TracebackType | None, span: Span) -> tuple[FrameType, FrameType | None] | None:

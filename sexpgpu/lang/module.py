@@ -95,17 +95,13 @@ class Module:
         self.missing: Diagnostic | None = None  # a require that failed: names that nothing defines may be the module's
         self.torn: Diagnostic | None = None  # a read error that hid the rest of the file
         self.choices: dict[str, tuple[str, ...]] = {}  # the keywords that an option takes, by its name
+        self.standard: Final = name.startswith("sexpgpu/")  # comes with the product
         self.internal = False  # its frames are no user's business: the prelude
 
     @property
     def tables(self) -> tuple[dict[Symbol, Any], ...]:
         """Functions, variables, macros."""
         return self.functions, self.variables, self.macros
-
-    @property
-    def standard(self) -> bool:
-        """Whether this is a module that comes with the product."""
-        return self.name.startswith("sexpgpu/")
 
     def function(self, name: Symbol) -> FunctionCell | None:
         """The cell of a function name visible here."""

@@ -26,8 +26,7 @@ from sexpgpu.dialects.signature import write_signature
 from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig, SampleForm
 from sexpgpu.lang.active import active, spend_steps
 from sexpgpu.lang.conditions import Poisoned
-from sexpgpu.lang.faults import calling_span
-from sexpgpu.lang.session import current_span
+from sexpgpu.lang.faults import current_span, executing
 from sexpgpu.tensortype import DType, TensorType
 
 if TYPE_CHECKING:
@@ -87,6 +86,7 @@ class Tracer:
         self.microbatches = run.microbatches
         self._symbols: Counter[str] = Counter()
         self._checkpoints = 0
+        self.locations: dict[tuple[Span | None, Span | None, str], ir.Location] = {}
 
     def next_checkpoint(self) -> int:
         """A number for the next region that the backward pass computes again."""
@@ -228,8 +228,7 @@ class GraphTrace:
         from sexpgpu.trace.tensor import Tensor
 
         spend_steps(OPERATION_WORK)
-        span = current_span()
-        self.builder.location = self.here(span)
+        span = self.locate()
         with _noting(operands):
             value = self.builder(op, *(t.val for t in operands), **attrs)
         # A moved tensor is known by what it was, one or two moves deep.
@@ -241,8 +240,7 @@ class GraphTrace:
         from sexpgpu.trace.tensor import Tensor
 
         spend_steps(OPERATION_WORK)
-        span = current_span()
-        self.builder.location = self.here(span)
+        span = self.locate()
         with _noting(operands):
             made = self.builder.several(op, *(t.val for t in operands), **attrs)
         return tuple(Tensor(self, value, span, f"the result of {op}") for value in made)
@@ -250,8 +248,7 @@ class GraphTrace:
     def constant(self, value: Any, type: TensorType) -> Tensor:
         from sexpgpu.trace.tensor import Tensor
 
-        span = current_span()
-        self.builder.location = self.here(span)
+        span = self.locate()
         return Tensor(self, self.builder.constant(value, type), span, "a constant")
 
     def output(
@@ -370,12 +367,21 @@ class GraphTrace:
             self.func.attributes["sx.counters"] = ir.StringAttr.get(text, context=self.context.mlir)
         write_signature(self.func, self.inputs, [o for o, _ in self.outputs])
 
-    def here(self, span: Span | None) -> Any:
-        """The location of what the form at `span`, which is being executed, adds to the graph."""
-        own = calling_span() or (self.made[-1] if self.made else None)
-        if span is not None and own is not None and own != span:
-            span = CallSite(own.file, own.line, own.col, own.end_line, own.end_col, span)
-        return self.location(span)
+    def locate(self) -> Span | None:
+        """Add what follows at the location of the form being executed, and give its place."""
+        span, own = executing()
+        if own is None and self.made:
+            own = self.made[-1]
+        path = self.path[-1] if self.path else ""
+        key = (span, own, path)
+        known = self.tracer.locations.get(key)
+        if known is None:
+            site = span
+            if span is not None and own is not None and own != span:
+                site = CallSite(own.file, own.line, own.col, own.end_line, own.end_col, span)
+            known = self.tracer.locations[key] = self.context.location(site, path)
+        self.builder.location = known
+        return span
 
     def location(self, span: Span | None) -> Any:
         """The MLIR location of a form, under the path of the model instance that is running."""

@@ -13,7 +13,6 @@ from sexpgpu.dialects.loops import Loop, call_loop, module_of, without
 from sexpgpu.dialects.reverse import cotangents
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.faults import current_span
 from sexpgpu.lang.forms import NIL, Cons, all_values, lisp_list, one, values
 from sexpgpu.trace import arguments
 from sexpgpu.trace.body import BodyTrace
@@ -93,9 +92,8 @@ def scan(function: Any, init: Any, xs: Any, *, axis: Any = 0, reverse: Any = NIL
 
 
 def _call(graph: GraphTrace, loop: Loop, name: str, operands: list[Tensor]) -> list[Tensor]:
-    span = current_span()
+    span = graph.locate()
     builder = graph.builder
-    builder.location = graph.here(span)
     module = module_of(graph.func)
     made = call_loop(builder, module, loop, name.replace(" ", "_"), [t.val for t in operands])
     return [Tensor(graph, value, span, "the result of scan") for value in made]
@@ -158,14 +156,13 @@ def grad(function: Any, x: Any) -> Any:
             help="(sum y) or (mean y) as the last form of the function",
             notes=result.provenance(),
         )
-    span = current_span()
+    span = graph.locate()
     builder = graph.builder
-    builder.location = graph.here(span)
     ops = [op.operation for op in graph.block.operations][before:]
     found = cotangents(
         builder, ops, {result.val.value: builder.constant(1, result.type)}, [t.val.value for t in inputs]
     )
-    builder.location = graph.here(span)
+    graph.locate()
 
     def gradient(t: Tensor) -> Tensor:
         value: Val = found.get(t.val.value) or builder.constant(0, t.type)
