@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from sexpgpu.diag import error
+from sexpgpu.diag import SxError, error
 from sexpgpu.experiment import Experiment, Manifest
 from sexpgpu.runtime.checkpoint import CHECKPOINTS
 from sexpgpu.runtime.durable import replace_file
@@ -31,36 +31,58 @@ _LOCK = ".lock"
 class RunDirectory:
     """A run's directory, held by this process alone while the `with` lasts.
 
-    `run_id` names the run for good; `known` says that the directory's manifest has it, so that it is not new.
+    The `with` makes nothing: a directory that is not there yet is made, and held, by `create`, once a run is certain
+    to begin. `run_id` names the run for good; `known` says that the directory's manifest has it, so that it is not new.
     """
 
     path: Path
     run_id: str = ""
     known: bool = field(default=False, init=False)
-    _lock: int = field(default=-1, init=False)
+    history: bool = field(default=False, init=False)  # a run has been here before
+    _lock: int | None = field(default=None, init=False)
 
     def __enter__(self) -> RunDirectory:
-        """`E-IO-001` when the directory cannot be made, `E-IO-003` when another process holds it."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as fault:
-            reason = fault.strerror or str(fault)
-            raise error("E-IO-001", f"{self.path} cannot be written", actual=reason) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise error("E-IO-003", f"another process is running in {self.path}") from None
+        """`E-IO-003` when another process holds the directory, `E-IO-001` when it cannot be held."""
+        if (self.path / _LOCK).exists():
+            self._hold()
+        self.history = holds_a_run(self.path)
         known = self._known_id()
         self.known = known is not None
         self.run_id = known or secrets.token_hex(8)
         return self
 
+    def create(self) -> None:
+        """Makes the directory where it is not there yet; `E-IO-001` when it cannot be made, `E-IO-003` as above."""
+        if self._lock is not None:
+            return
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as fault:
+            raise self._not_written(fault) from None
+        self._hold()
+        if not self.history and holds_a_run(self.path):
+            raise error("E-IO-003", f"another process has begun a run in {self.path}")
+
+    def _hold(self) -> None:
+        try:
+            lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as fault:
+            raise self._not_written(fault) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise error("E-IO-003", f"another process is running in {self.path}") from None
+        self._lock = lock
+
+    def _not_written(self, fault: OSError) -> SxError:
+        return error("E-IO-001", f"{self.path} cannot be written", actual=fault.strerror or str(fault))
+
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._lock)
+        if self._lock is not None:
+            os.close(self._lock)
 
     @property
     def events(self) -> Path:

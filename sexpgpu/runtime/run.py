@@ -15,7 +15,7 @@ from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Calls, contexts_of
 from sexpgpu.runtime.curriculum import Curriculum
-from sexpgpu.runtime.directory import RunDirectory, choose_directory, holds_a_run, versions
+from sexpgpu.runtime.directory import RunDirectory, choose_directory, versions
 from sexpgpu.runtime.engine import Engine
 from sexpgpu.runtime.evaluate import Pass
 from sexpgpu.runtime.events import EventStream
@@ -28,7 +28,7 @@ from sexpgpu.runtime.plan import Plan, evaluation_steps, make_plan, turns
 from sexpgpu.runtime.progress import Progress
 from sexpgpu.runtime.restore import require_checkpoint
 from sexpgpu.runtime.signals import Signals
-from sexpgpu.runtime.start import Start, find_start
+from sexpgpu.runtime.start import Start, begin, find_start
 from sexpgpu.runtime.status import Status
 from sexpgpu.runtime.step import TrainStep
 from sexpgpu.runtime.views import Views
@@ -100,9 +100,42 @@ def run(engine: Engine, options: RunOptions) -> RunResult:
             require_checkpoint(Path(str(options.resume)))
         path = choose_directory(experiment, options.runs, options.out, options.resume)
         with Signals() as signals, RunDirectory(path) as directory:
-            return _run_in(directory, engine, options, reports, signals)
+            accepted = _accept(directory, experiment, options, reports)
+            directory.create()
+            return _run_in(directory, accepted, engine, options, reports, signals)
     except SxError as fault:
         return _failed(fault.diagnostic, reports)
+
+
+@frozen
+class _Accepted:
+    """What a run is going to do: nothing of it could be refused, and no file has been touched."""
+
+    loaders: Loaders
+    plan: Plan
+    start: Start
+
+
+def _accept(directory: RunDirectory, experiment: Experiment, options: RunOptions, reports: _Reports) -> _Accepted:
+    """Opens the data, makes the plan and reads the checkpoint or weights to begin with."""
+    loaders = Loaders(experiment.run.microbatches)
+    trained = loaders.open(experiment.train_loader)
+    for evaluation in experiment.evaluations:
+        loaders.open(evaluation.loader)
+    for oddity in loaders.warnings(experiment.train_loader):
+        reports.add(oddity)
+    plan = make_plan(experiment.run, trained.order.epoch_batches, options.steps)
+    _require_turns(experiment, loaders, plan)
+    start = find_start(
+        directory,
+        experiment,
+        resume=options.resume,
+        init=options.init,
+        allow_changed=options.allow_changed,
+        stop=plan.stop,
+        report=reports.add,
+    )
+    return _Accepted(loaders, plan, start)
 
 
 def _failed(
@@ -119,36 +152,23 @@ def _not_written(directory: Path, fault: OSError) -> Diagnostic:
 
 
 def _run_in(
-    directory: RunDirectory, engine: Engine, options: RunOptions, reports: _Reports, signals: Signals
+    directory: RunDirectory,
+    accepted: _Accepted,
+    engine: Engine,
+    options: RunOptions,
+    reports: _Reports,
+    signals: Signals,
 ) -> RunResult:
     experiment = engine.experiment
-    status = Status(directory.status, experiment)
+    loaders, plan = accepted.loaders, accepted.plan
+    trained = loaders.open(experiment.train_loader)
+    status = Status(directory.status, experiment, plan.stop)
     events: EventStream | None = None
     loop: Loop | None = None
-    history = holds_a_run(directory.path)  # its status stays as it is until this start is accepted
     try:
-        if not history:
-            status.update("compiling", {"step": 0})
-        loaders = Loaders(experiment.run.microbatches)
-        trained = loaders.open(experiment.train_loader)
-        for evaluation in experiment.evaluations:
-            loaders.open(evaluation.loader)
-        for oddity in loaders.warnings(experiment.train_loader):
-            reports.add(oddity)
-        plan = make_plan(experiment.run, trained.order.epoch_batches, options.steps)
-        _require_turns(experiment, loaders, plan)
-        status.steps = plan.stop
+        status.update("compiling", {"step": accepted.start.position.step})
         calls, contexts = Calls(engine), contexts_of(experiment)
-        start = find_start(
-            directory,
-            calls,
-            contexts,
-            resume=options.resume,
-            init=options.init,
-            allow_changed=options.allow_changed,
-            stop=plan.stop,
-            report=reports.add,
-        )
+        start, tensors = begin(accepted.start, directory, calls, contexts, reports.add)
         directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources, options.file)
         events = EventStream(directory.events, start.position.events, reports.add)
         events.append(start.position.waiting)
@@ -170,7 +190,7 @@ def _run_in(
             views=views,
             generation=Generation(experiment, calls, contexts, plan, views, trained),
             samples=directory.samples,
-            tensors=start.tensors,
+            tensors=tensors,
             done=start.position.step,
             skipped=start.position.skipped,
             evaluated=list(start.position.evaluated),
@@ -192,12 +212,11 @@ def _run_in(
         return RunResult(code, directory.path, outcome.step, plan.stop, outcome.metrics, warnings=warnings)
     except (SxError, OSError) as fault:
         error = fault.diagnostic if isinstance(fault, SxError) else _not_written(directory.path, fault)
-        step = loop.done if loop is not None else 0
+        step = loop.done if loop is not None else accepted.start.position.step
         if events is not None:
             at = str(error.span) if error.span else None
             events.write("error", step, code=error.code, message=error.message, at=at)
-        if events is not None or not history:
-            status.update("failed", {"step": step}, error)
+        status.update("failed", {"step": step}, error)
         return _failed(error, reports, directory.path, step, status.steps)
     finally:
         if events is not None:

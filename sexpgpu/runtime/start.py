@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from sexpgpu.diag import Diagnostic, error, warning
+from sexpgpu.experiment import Experiment
 from sexpgpu.runtime import checkpoint, events
 from sexpgpu.runtime.calls import Calls, Contexts, Tensors
 from sexpgpu.runtime.checkpoint import Position
 from sexpgpu.runtime.directory import RunDirectory, holds_a_run
+from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.manifest import Change, manifest_json, require_same
 from sexpgpu.runtime.restore import newest_good, read_index, restore
 from sexpgpu.runtime.weights import initial_tensors, read_weights
@@ -20,13 +22,15 @@ from sexpgpu.runtime.weights import initial_tensors, read_weights
 
 @frozen
 class Start:
-    """The tensors and the position a run begins with.
+    """The position a run begins at, and its tensors: those of the checkpoint, or None where they are to be drawn.
 
-    `own`: the checkpoint is of this run's directory, whose history goes on; else a new history begins.
+    `given` are tensors that replace drawn ones. `own`: the checkpoint is of this run's directory, whose history goes
+    on; else a new history begins.
     """
 
-    tensors: Tensors
+    tensors: Tensors | None
     position: Position
+    given: Mapping[str, Array] = field(factory=dict)
     checkpoint: Path | None = None
     own: bool = False
     nonce: str = ""
@@ -36,8 +40,7 @@ class Start:
 
 def find_start(
     directory: RunDirectory,
-    calls: Calls,
-    contexts: Contexts,
+    experiment: Experiment,
     *,
     resume: str | None,
     init: Path | None,
@@ -45,20 +48,39 @@ def find_start(
     stop: int,
     report: Callable[[Diagnostic], None],
 ) -> Start:
-    """Loads the checkpoint that `resume` names or makes the first tensors; sets aside what will be run again.
+    """Loads the checkpoint that `resume` names, or the weights that a new run is given; changes no file.
 
     `E-RUN-102` for a checkpoint past `stop`, the step at which the run is to end.
-    Nothing in the directory changes before all that could be refused has been accepted.
     """
     chosen = newest_good(directory.checkpoints, report) if resume == "latest" else resume and Path(resume)
-    if not chosen:
-        if resume == "latest":
-            report(_nothing_to_resume(directory, calls.engine.experiment.name))
-        given = {} if init is None else read_weights(init, calls.engine.experiment)
-        tensors = initial_tensors(calls, contexts, given)
-        _set_aside(directory, 0, 0)
-        return Start(tensors, Position(0, 0, (), 0))
-    return _resumed(directory, chosen, calls, allow_changed, stop, report)
+    if chosen:
+        return _resumed(directory, chosen, experiment, allow_changed, stop)
+    if resume == "latest":
+        report(_nothing_to_resume(directory, experiment.name))
+    given = {} if init is None else read_weights(init, experiment)
+    return Start(None, Position(0, 0, (), 0), given)
+
+
+def begin(
+    start: Start, directory: RunDirectory, calls: Calls, contexts: Contexts, report: Callable[[Diagnostic], None]
+) -> tuple[Start, Tensors]:
+    """Sets aside, in the directory, what will be run again; the start as it then is, and the tensors, drawn now where
+    no checkpoint has them.
+    """
+    tensors = start.tensors or initial_tensors(calls, contexts, start.given)
+    position = start.position
+    length = _set_aside(directory, position.events, position.step)
+    if length < position.events:
+        lost = position.events - length
+        report(warning("W-CKPT-005", f"{directory.events} has lost its last {lost} bytes before the checkpoint"))
+        position = evolve(position, events=length)
+    if position.lost:
+        message = (
+            f"{position.lost} events before {start.checkpoint} were never written; only running those steps again "
+            "gives them"
+        )
+        report(warning("W-CKPT-005", message))
+    return evolve(start, tensors=tensors, position=position), tensors
 
 
 def _nothing_to_resume(directory: RunDirectory, name: str) -> Diagnostic:
@@ -71,15 +93,7 @@ def _nothing_to_resume(directory: RunDirectory, name: str) -> Diagnostic:
     )
 
 
-def _resumed(
-    directory: RunDirectory,
-    path: Path,
-    calls: Calls,
-    allow_changed: bool,
-    stop: int,
-    report: Callable[[Diagnostic], None],
-) -> Start:
-    experiment = calls.engine.experiment
+def _resumed(directory: RunDirectory, path: Path, experiment: Experiment, allow_changed: bool, stop: int) -> Start:
     index = read_index(path)
     changes = require_same(index["manifest"], manifest_json(experiment.manifest), allow_changed, path)
     restored = restore(path, experiment)
@@ -98,23 +112,14 @@ def _resumed(
         directory.run_id = index["run"]  # its manifest is gone; the checkpoint has all that it said
     own = inside and index["run"] == directory.run_id
     if not own:
-        if holds_a_run(directory.path):
+        if directory.history:
             raise error(
                 "E-IO-002",
                 f"{directory.path} holds another run than the checkpoint {path}",
                 help="`--out` with a new directory begins a new history from it",
             )
-        start = evolve(position, events=0, waiting=(), lost=0)
-        return Start(restored.tensors, start, path, False, index["nonce"], total, tuple(changes))
-    length = _set_aside(directory, position.events, position.step)
-    if length < position.events:
-        lost = position.events - length
-        report(warning("W-CKPT-005", f"{directory.events} has lost its last {lost} bytes before the checkpoint"))
-        position = evolve(position, events=length)
-    if position.lost:
-        message = f"{position.lost} events before {path} were never written; only running those steps again gives them"
-        report(warning("W-CKPT-005", message))
-    return Start(restored.tensors, position, path, True, index["nonce"], total, tuple(changes))
+        position = evolve(position, events=0, waiting=(), lost=0)
+    return Start(restored.tensors, position, {}, path, own, index["nonce"], total, tuple(changes))
 
 
 def _set_aside(directory: RunDirectory, offset: int, step: int) -> int:
