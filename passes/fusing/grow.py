@@ -9,6 +9,7 @@ stays with it.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from sexpgpu.dialects.opdef import Move, Scan
@@ -18,8 +19,10 @@ from sexpgpu.passes.fusing.reading import ARGUMENT, Reading
 
 Target = Literal["cpu", "cuda"]
 
-NEAR = 8
-"""How many earlier readers of an operand are looked at."""
+NEAR = 32
+"""How many readers of an operand are looked at."""
+LONGEST = 1 << 18
+"""Elements of a line that a group may hold at once; a tensor of one line may have SMALL."""
 
 
 def grow(clustering: Clustering, target: Target) -> None:
@@ -46,10 +49,13 @@ def grow(clustering: Clustering, target: Target) -> None:
 
 def usable(reading: Reading, op: int, target: Target) -> tuple[tuple[Treatment, ...], str]:
     """The treatments of an operation that the target has kernels for, and why not where there is none."""
-    found = reading.treatments[op]
+    found = tuple(t for t in reading.treatments[op] if t.line <= (SMALL if math.prod(t.lead) == 1 else LONGEST))
+    if not found:
+        longest = max(t.line for t in reading.treatments[op])
+        return (), f"shape: its lines of {longest} elements are too long for a part, or the only one"
     if target == "cpu":
         dtype = reading.types[reading.results[op][0]].dtype
-        kept = tuple(t for t in found if not (dtype == "bf16" and t.fold in ("add", "mul")) or t.line == t.largest)
+        kept = tuple(t for t in found if dtype != "bf16" or t.fold not in ("add", "mul"))
         return kept, "dtype: the parts of a bf16 sum would be rounded one by one"
     if isinstance(reading.kinds[op], Move | Scan):
         return (), "shape: a line's elements come from other places of the line"
@@ -72,7 +78,7 @@ def _candidates(clustering: Clustering, op: int) -> list[Cluster]:
             saved[home] = saved.get(home, 0) + size * (2 if alone else 1)
         if size < reading.types[value].nbytes:  # it repeats something smaller, which a set reads once anyway
             continue
-        for reader in reversed(reading.readers[value][: NEAR * 4]):
+        for reader in reversed(reading.readers[value][:NEAR]):
             if reader < op and (near := clustering.home[reader]) is not None and near is not home:
                 saved[near] = saved.get(near, 0) + size
     return sorted(saved, key=lambda c: (-saved[c], -c.place))
