@@ -71,7 +71,7 @@ def require_new(path: Path) -> None:
 def write_whole(path: Path, text: str, *, new: bool = False) -> None:
     """Put `text` under `path`: all of it or, on any fault, nothing. E-IO-106 where that fails.
 
-    With `new` the name must be free (E-IO-107); else the file keeps its permissions.
+    With `new` the name must be free (E-IO-107); else a file that is there keeps its permissions.
     """
     target = path.resolve()
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -81,7 +81,8 @@ def write_whole(path: Path, text: str, *, new: bool = False) -> None:
             if new:
                 os.link(temporary, target)  # unlike a rename, refuses a name that is taken
             else:
-                temporary.chmod(target.stat().st_mode & 0o7777)
+                if target.exists():
+                    temporary.chmod(target.stat().st_mode & 0o7777)
                 os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
