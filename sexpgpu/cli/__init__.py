@@ -26,6 +26,7 @@ VERBS = {
     "ir": "print the experiment document or the MLIR module",
     "lsp": "serve an editor: diagnostics, types, definitions, completion",
     "new": "write a run file from a template or another one",
+    "passes": "show what each pass of the compiler did, pass by pass",
     "run": "train",
     "variants": "list the knobs, variants and sweeps of a file",
     "watch": "check a file again on every save",
