@@ -99,10 +99,11 @@ function bytesOf(line) {
   return typesOf(line).reduce((n, t) => n + t.bytes, 0);
 }
 
-// What the memory plan says of a line: attributes it leaves on the operation or the argument.
+// Where the memory plan puts what a line makes: an offset in the arena for each value, -1 for what has none.
 function slotOf(line) {
-  const found = [...line.template.matchAll(/sx\.(slots?|offsets?|arena|aliases|alias)\s*=\s*(array<[^>]*>|\[[^\]]*\]|"[^"]*"|[^,}]+)/g)];
-  return found.map((m) => m[1] + " " + m[2].trim().replace(/ : i(32|64)$/, "")).join(", ");
+  const found = /sx\.at = array<i64: ([^>]*)>/.exec(line.template);
+  if (!found) return "";
+  return found[1].split(", ").map((at) => at === "-1" ? "no slot: a view, a constant or a result" : `at byte ${at}`).join(", ");
 }
 
 function sizeText(bytes) {

@@ -12,7 +12,7 @@ function groupTree(fn) {
     if (line.operation === "" && !/tensor</.test(line.template)) continue;
     const path = MODEL.place(line.code).path;
     const parts = line.argument ? ["arguments"] : forward.has(line.index) ? [] : ["backward"];
-    if (path && !line.argument) parts.push(...path.split("."));
+    if (path) parts.push(...path.split("."));
     let at = root;
     for (const part of parts) {
       const id = at.id ? at.id + "." + part : part;
@@ -72,7 +72,7 @@ function layOut(item, open, fn, owner) {
   const {group} = item;
   if (!group || !open.has(group.id)) {
     const text = item.line ? shortName(item.line) : item.rest ? `${item.rest.length} more operations` : group.name;
-    item.w = Math.max(96, Math.min(240, 22 + 7 * text.length));
+    item.w = Math.max(96, Math.min(240, 22 + Math.max(7 * text.length, 5.6 * noteOf(item).length)));
     item.h = 34;
     item.label = text;
     for (const line of linesIn(item)) owner.set(line.index, item);
@@ -171,24 +171,28 @@ function drawGraph(svg, fn, tree, open, marks) {
   layOut(top, open, fn, owner);
   const items = [];
   place(top, 8, 8, items);
-  const parts = items.map((item) => boxText(item, open, marks));
-  const lines = edges(fn, owner).map((edge) => edgeText(edge, fn));
-  svg.innerHTML = parts[0] + lines.join("") + parts.slice(1).join("");
+  const opened = items.filter((item) => item.items), closed = items.filter((item) => !item.items);
+  svg.innerHTML = [...opened.map((item) => boxText(item, marks)), ...edges(fn, owner).map((edge) => edgeText(edge, fn)),
+    ...closed.map((item) => boxText(item, marks))].join("");
   svg.setAttribute("viewBox", `0 0 ${top.w + 16} ${top.h + 16}`);
   svg.dataset.width = top.w + 16;
   svg.dataset.height = top.h + 16;
   return items;
 }
 
-function boxText(item, open, marks) {
+function noteOf(item) {
+  if (item.group) return `${item.group.count} operations, ${sizeText(item.group.bytes)}`;
+  return item.line ? typesOf(item.line).map((t) => t.dtype + t.shape).join(" ") : "";
+}
+
+function boxText(item, marks) {
   const inside = linesIn(item);
   const news = inside.some((line) => marks.news.has(line.index));
   const hit = inside.some((line) => marks.hits.has(line.index)) && !item.items;
   const kind = item.group ? "group" : item.line ? "op" : "op rest";
   const states = `${kind}${news ? " news" : ""}${hit ? " hit" : ""}`;
   const sign = item.group && item.id ? (item.items ? "\u25be " : "\u25b8 ") : "";
-  const note = item.group ? `${item.group.count} operations, ${sizeText(item.group.bytes)}`
-    : item.line ? typesOf(item.line).map((t) => t.dtype + t.shape).join(" ") : "";
+  const note = noteOf(item);
   const small = item.items && item.w < 7 * (item.label.length + note.length) ? "" : note;
   const at = item.items ? {x: item.left + 10, y: item.top + 16, x2: item.left + item.w - 10, y2: item.top + 16, anchor: "end"}
     : {x: item.left + 10, y: item.top + 15, x2: item.left + 10, y2: item.top + 28, anchor: "start"};

@@ -175,7 +175,7 @@ function tell(line, x, y) {
   const rows = [["operation", line.operation || (line.argument ? "argument" : "")],
     ["shape", types.map((t) => `${t.dtype}${t.shape}`).join(", ")],
     ["bytes", types.length ? `${sizeText(bytesOf(line))} (${bytesOf(line)})` : ""],
-    ["arena", slot || (types.length ? "not planned at this stage" : "")],
+    ["arena", slot || (types.length && !line.argument ? "not planned at this stage" : "")],
     ["model path", path], ["source", file ? `${file}:${number}` : ""], ["through", via], ["line", source, "code"],
     ["text", MODEL.text(line.code).trim(), "code"]];
   tip.innerHTML = "<dl>" + rows.filter((r) => r[1]).map(([name, text, tag]) =>
