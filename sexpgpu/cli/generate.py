@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,15 +17,24 @@ if TYPE_CHECKING:
     from sexpgpu.runtime.samples import Sample
 
 
+class _Finite(click.FloatRange):
+    """A finite number of a range: NaN is within every range for click, and so is infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            above = ">" if self.min_open else ">="
+            self.fail(f"{value} is not a finite number x{above}{self.min}.", param, ctx)
+        return number
+
+
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
 @click.argument("name", required=False)
 @click.option("--prompt", metavar="TEXT", help="What a text is to go on from.")
-@click.option("--temperature", type=click.FloatRange(min=0.0), default=1.0, help="0 takes the likeliest; 1 by default.")
+@click.option("--temperature", type=_Finite(min=0.0), default=1.0, help="0 takes the likeliest; 1 by default.")
 @click.option("--top-k", type=click.IntRange(min=1), help="Draw from the K likeliest alone.")
-@click.option(
-    "--top-p", type=click.FloatRange(min=0.0, min_open=True, max=1.0), help="Draw from the likeliest, P in all."
-)
+@click.option("--top-p", type=_Finite(min=0.0, min_open=True, max=1.0), help="Draw from the likeliest, P in all.")
 @click.option("--seed", type=click.IntRange(min=0), help="Another draw; the run's seed otherwise.")
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where images and arrays go; here by default."
@@ -49,19 +59,20 @@ def command(
     sexpgpu generate runs/shakespeare-1 --prompt "ROMEO:" --temperature 0.8 --top-k 20
     sexpgpu generate runs/ddpm-1/checkpoints/step-00020000 samples --seed 7 --out pictures
 
-    Texts go to standard output; images are PNG files, arrays npy files, whose names are printed; one that
-    is there already is kept and nothing is written, unless --force is given. Flags that the generator does not read
+    Texts go to standard output; images are PNG files, arrays npy files, whose names are printed; where one is
+    there already nothing is sampled or written, unless --force is given. Flags that the generator does not read
     change nothing. Exit code 1 where the run, the prompt or the name is at fault.
     """
     knobs.limit_threads()
     from sexpgpu.driver.generate import Request, generate
     from sexpgpu.lang.limits import run_deep
 
-    request = Request(run, name, prompt, temperature, top_k, top_p, seed)
+    folder = out or Path()
+    request = Request(run, name, prompt, temperature, top_k, top_p, seed, folder, force)
     progress = _Progress(sys.stderr.isatty() and not as_json)
     try:
         answer = run_deep(lambda: generate(request, progress.told))
-        files = _written(answer.samples, out or Path(), force)
+        files = _written(answer.samples, folder)
     except SxError as fault:
         progress.end()
         sources: dict[str, str] = {}
@@ -95,16 +106,12 @@ def _diagnostic(fault: SxError, sources: dict[str, str]) -> dict[str, Any]:
     return {"diagnostics": [to_json(fault.diagnostic, sources)]}
 
 
-def _written(samples: list[Sample], folder: Path, force: bool) -> list[str | None]:
-    """The file of each sample; E-IO-107 before the first is written where one is there and `force` is not given."""
-    from sexpgpu.diag import Note, error
-    from sexpgpu.runtime.samples import file_of, write_sample
+def _written(samples: list[Sample], folder: Path) -> list[str | None]:
+    """The file of each sample; E-IO-001 where one cannot be written."""
+    from sexpgpu.diag import error
+    from sexpgpu.runtime.samples import write_sample
 
     try:
-        taken = [path for s in samples if (path := file_of(s, folder)) is not None and path.exists()]
-        if taken and not force:
-            also = [Note(f"{path} too") for path in taken[1:]]
-            raise error("E-IO-107", f"{taken[0]} exists already", help="another --out, or --force", notes=also)
         return [None if (path := write_sample(sample, folder)) is None else str(path) for sample in samples]
     except OSError as fault:
         raise error("E-IO-001", f"{folder} cannot be written", actual=fault.strerror or str(fault)) from None

@@ -22,14 +22,17 @@ from sexpgpu.runtime.generate import Generation
 from sexpgpu.runtime.loading import Loaders
 from sexpgpu.runtime.plan import make_plan
 from sexpgpu.runtime.restore import newest_good, read_index, require_checkpoint, restore
-from sexpgpu.runtime.samples import Sample
+from sexpgpu.runtime.samples import Sample, file_of, require_free
 from sexpgpu.runtime.views import Views
 from sexpgpu.trace.declarations import Flags
 
 
 @frozen
 class Request:
-    """What the command line asks for; `run` is a run's directory or a checkpoint."""
+    """What the command line asks for; `run` is a run's directory or a checkpoint.
+
+    `out` is where files are to go; `force` says that those which are there may be written over.
+    """
 
     run: Path
     name: str | None = None
@@ -38,6 +41,8 @@ class Request:
     top_k: int | None = None
     top_p: float | None = None
     seed: int | None = None
+    out: Path = Path()
+    force: bool = False
 
 
 @frozen
@@ -51,7 +56,8 @@ class Answer:
 def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
     """Compile the run's own sources under its own selection and run the generator on its newest good checkpoint.
 
-    E-CKPT-008 where `run` is neither a run nor a checkpoint, E-RUN-035 for a generator that is not there.
+    E-CKPT-008 where `run` is neither a run nor a checkpoint, E-RUN-035 for a generator that is not there. E-IO-107 and
+    E-IO-001 before anything is sampled where the files of its samples could not be written.
     """
     checkpoint = _checkpoint(request.run)
     index = read_index(checkpoint)
@@ -64,6 +70,7 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
         if done.experiment is None or done.diagnostics.errors:
             raise SxError(done.diagnostics.errors[0])
         generator = _chosen(done.experiment, request.name)
+        _require_free(done.experiment, generator, request)
         restored = restore(checkpoint, done.experiment)
         loaders = Loaders(done.experiment.run.microbatches)
         stage = restored.position.stage
@@ -79,6 +86,13 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
         )
         assert samples is not None  # nobody stops it
         return Answer(generator.name, step, checkpoint, samples)
+
+
+def _require_free(experiment: Experiment, generator: Generator, request: Request) -> None:
+    shown = [output for output in experiment.graphs[generator.emit].outputs if output.role == "sample"]
+    files = [file_of(output.name, output.form or "array", request.out) for output in shown]
+    if paths := [path for path in files if path is not None]:
+        require_free(paths, request.out, request.force)
 
 
 def _checkpoint(run: Path) -> Path:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from attrs import frozen
 
 from sexpgpu.data.codec import Codec
+from sexpgpu.diag import Note, error
 from sexpgpu.experiment import SampleForm
 from sexpgpu.runtime.durable import replace_file
 from sexpgpu.runtime.engine import Array
@@ -53,16 +55,29 @@ def tell(samples: Iterable[Sample], folder: Path, root: Path, events: EventStrea
         )
 
 
-def file_of(sample: Sample, folder: Path) -> Path | None:
+def file_of(name: str, form: SampleForm, folder: Path) -> Path | None:
     """Where `write_sample` puts a sample; None for a text."""
-    if sample.form == "text":
+    if form == "text":
         return None
-    return folder / (sample.name.replace("/", "-") + (".png" if sample.form == "image" else ".npy"))
+    return folder / (name.replace("/", "-") + (".png" if form == "image" else ".npy"))
+
+
+def require_free(paths: Sequence[Path], folder: Path, force: bool) -> None:
+    """`E-IO-107` where a file is there already, unless with `force`; `E-IO-001` where `folder` cannot be written."""
+    taken = [path for path in paths if path.exists() or path.is_symlink()]
+    if taken and not force:
+        also = [Note(f"{path} too") for path in taken[1:]]
+        raise error("E-IO-107", f"{taken[0]} exists already", help="another --out, or --force", notes=also)
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise error("E-IO-001", f"{folder} cannot be written", actual=f"{there} is no directory")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise error("E-IO-001", f"{folder} cannot be written", actual="Permission denied")
 
 
 def write_sample(sample: Sample, folder: Path) -> Path | None:
     """The file of an image (PNG) or array (npy) under `folder`, replaced as a whole; None for a text."""
-    path = file_of(sample, folder)
+    path = file_of(sample.name, sample.form, folder)
     if path is None:
         return None
     folder.mkdir(parents=True, exist_ok=True)

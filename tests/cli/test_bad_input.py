@@ -14,9 +14,11 @@ import pytest
 from tests.trace.experiments import text_of, write, write_data
 
 
-def sexpgpu(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def sexpgpu(
+    *arguments: str | Path, cwd: Path | None = None, timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "sexpgpu", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, timeout=timeout)
 
 
 def refused(done: subprocess.CompletedProcess[str], code: str, exit_code: int = 1) -> None:

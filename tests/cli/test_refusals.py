@@ -10,7 +10,7 @@ import pytest
 from tests.cli.test_bad_input import sexpgpu
 from tests.trace.experiments import text_of, write_data
 
-GENERATOR = """(defgenerator gen (:trips 2)
+GENERATOR = """(defgenerator gen (:trips 1000000000)
   (:init (ctx) (random-normal '(1 1 3 3)))
   (:trip (s i ctx) (+ s 1.0))
   (:emit (s) (sample 'grid s :as :image) (sample 'all s)))
@@ -98,4 +98,63 @@ def test_a_refused_run_changes_nothing_of_another(flags: str, told: str, folder:
     done = sexpgpu("run", *flags.split(), "--quiet", "--out", "done", cwd=folder)
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
     assert f"[{told}]" in done.stderr
+    assert snapshot(folder) == before
+
+
+GENERATES = [
+    ("--temperature nan", 2, "nan is not a finite number x>=0.0"),
+    ("--temperature inf", 2, "inf is not a finite number x>=0.0"),
+    ("--temperature -0.5", 2, "-0.5 is not in the range x>=0.0"),
+    ("--temperature warm", 2, "'warm' is not a valid float"),
+    ("--top-k 0", 2, "0 is not in the range x>=1"),
+    ("--top-k -3", 2, "-3 is not in the range x>=1"),
+    ("--top-k 1.5", 2, "'1.5' is not a valid integer"),
+    ("--top-p 0", 2, "0.0 is not in the range 0.0<x<=1.0"),
+    ("--top-p 1.1", 2, "1.1 is not in the range 0.0<x<=1.0"),
+    ("--top-p nan", 2, "nan is not a finite number x>0.0"),
+    ("--seed -1", 2, "-1 is not in the range"),
+    ("--count 0", 2, "No such option '--count'"),
+    ("--prompt hello", 1, "E-RUN-034"),
+    ("nobody", 1, "E-RUN-035"),
+    ("--out taken", 1, "E-IO-107"),
+    ("--out linked", 1, "E-IO-107"),
+    ("--out e.sx", 1, "E-IO-001"),
+    ("--out e.sx/below", 1, "E-IO-001"),
+]
+
+
+@pytest.mark.parametrize(("flags", "code", "told"), GENERATES, ids=[case[0] for case in GENERATES])
+def test_a_refused_generation_samples_and_writes_nothing(flags: str, code: int, told: str, folder: Path) -> None:
+    """The generator would take hours: that it has not begun is seen from the time."""
+    (folder / "taken").mkdir(exist_ok=True)
+    (folder / "taken" / "gen-all.npy").write_bytes(b"mine")
+    (folder / "linked").mkdir(exist_ok=True)
+    if not (link := folder / "linked" / "gen-grid.png").is_symlink():
+        link.symlink_to("nowhere")
+    before = snapshot(folder)
+    done = sexpgpu("generate", "done", *flags.split(), cwd=folder, timeout=100)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "told"),
+    [
+        ("e.sx --set widht=4", 1, "E-KNOB-001"),
+        ("e.sx --set width=four", 1, "E-KNOB-003"),
+        ("variants.sx --variant smkoe", 1, "E-KNOB-002"),
+        ("gone.sx", 1, "E-IO-101"),
+        (". --json", 1, "E-IO-102"),
+        ("", 2, "eval takes a FILE"),
+        ("--where nobody-knows", 1, "nobody-knows"),
+    ],
+)
+def test_a_refused_evaluation_makes_nothing(flags: str, code: int, told: str, folder: Path) -> None:
+    before = snapshot(folder)
+    done = sexpgpu("eval", *flags.split(), cwd=folder)
+    assert done.returncode == code, done.stderr
+    assert told in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
     assert snapshot(folder) == before
