@@ -1,7 +1,8 @@
 """What is known of a source without reading its records: the type of one, how many there are, the vocabulary.
 
 A declared fact counts as it is; one that is not declared is taken from the file where it is there. A fact
-that neither gives is `E-LOAD-005`, which names the keyword to write.
+that neither gives is `E-LOAD-005`, which names the keyword to write. What reads the files of a kind is imported
+where a source of that kind is met: most experiments have one.
 """
 
 from __future__ import annotations
@@ -11,13 +12,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from sexpgpu.data.arrays import array_header
-from sexpgpu.data.binary import binary_count, id_type
-from sexpgpu.data.bpe import read_bpe, read_vocabulary
 from sexpgpu.data.files import present
-from sexpgpu.data.jsonl import first_shape, read_objects
 from sexpgpu.data.mixing import mixed_count
-from sexpgpu.data.parquet import read_columns
 from sexpgpu.data.source import (
     Arange,
     Bpe,
@@ -49,7 +45,6 @@ from sexpgpu.data.source import (
     shape_of,
     source_leaves,
 )
-from sexpgpu.data.table import column_places, read_tables
 from sexpgpu.data.text import text_facts
 from sexpgpu.diag import SxError, error
 from sexpgpu.tensortype import FLOATS, DType, TensorType
@@ -94,6 +89,8 @@ def record_type(source: Source, base: Path | None = None) -> TensorType:
         case Bpe() | Arange():
             return TensorType((), "i32")
         case Bytes() | Tokens():
+            from sexpgpu.data.binary import id_type
+
             return TensorType((), id_type(source))
         case Parquet() | Jsonl():
             return _columns_type(source, base)
@@ -168,15 +165,15 @@ def _meaning(leaf: Leaf, base: Path | None) -> str | None:
         case Chars() | Lines():
             return characters(leaf, base)
         case Bpe() if present(leaf.tokenizer, base):
+            from sexpgpu.data.bpe import read_vocabulary
+
             return read_vocabulary(leaf, base).digest
         case _:
             return None
 
 
 def bounds(count: int, from_: Cut, to: Cut, source: Source) -> tuple[int, int]:
-    """The records [start, stop) that a cut leaves of `count`; `E-LOAD-006` when it leaves none or asks for
-    more.
-    """
+    """The records [start, stop) that a cut leaves of `count`; `E-LOAD-006` when it leaves none or asks for more."""
     start = 0 if from_ is None else _position(count, from_)
     stop = count if to is None else _position(count, to)
     if not 0 <= start < stop <= count:
@@ -249,20 +246,32 @@ def _file_count(source: File, base: Path | None) -> int | None:
         return None
     match source:
         case Bytes() | Tokens():
+            from sexpgpu.data.binary import binary_count
+
             return binary_count(source, base)
         case Bpe():
+            from sexpgpu.data.bpe import read_bpe
+
             return len(read_bpe(source, base))
         case Parquet():
+            from sexpgpu.data.parquet import read_columns
+
             return read_columns(source, base).shape[0]
         case Jsonl():
+            from sexpgpu.data.jsonl import read_objects
+
             return len(read_objects(source, base).rows)
         case Chars():
             return text_facts(source, base).characters
         case Lines():
             return len(text_facts(source, base).line_lengths)
         case Csv():
+            from sexpgpu.data.table import read_tables
+
             return sum(len(table.rows) for table in read_tables(source, base))
         case Npy() | Npz() | Idx():
+            from sexpgpu.data.arrays import array_header
+
             return array_header(source, base).shape[0]
 
 
@@ -304,6 +313,8 @@ def _leaf_vocabulary(source: Leaf, base: Path | None) -> int | None:
     if isinstance(source, Bytes):
         return 256
     if isinstance(source, Bpe) and present(source.tokenizer, base):
+        from sexpgpu.data.bpe import read_vocabulary
+
         return read_vocabulary(source, base).size
     if not isinstance(source, Chars | Lines) or not present(source.path, base):
         return None
@@ -321,6 +332,8 @@ def _array_type(source: Npy | Npz | Idx, base: Path | None) -> TensorType:
     if not present(source.path, base):
         keyword = ":shape" if shape is None else ":dtype"
         raise _missing(source, "the type of its records", keyword)
+    from sexpgpu.data.arrays import array_header
+
     header = array_header(source, base)
     return TensorType((shape or header.shape)[1:], declared.dtype or header.dtype)
 
@@ -333,6 +346,8 @@ def _table_type(source: Csv, base: Path | None) -> TensorType:
     elif shape is not None:
         width = shape[1]
     elif present(source.path, base):
+        from sexpgpu.data.table import column_places, read_tables
+
         width = len(column_places(read_tables(source, base)[0], ()))
     else:
         raise _missing(source, "how many columns it has", ":shape")
@@ -348,8 +363,12 @@ def _columns_type(source: Parquet | Jsonl, base: Path | None) -> TensorType:
     if not present(source.path, base):
         raise _missing(source, "the type of its records", ":shape" if shape is None else ":dtype")
     if isinstance(source, Parquet):
+        from sexpgpu.data.parquet import read_columns
+
         columns = read_columns(source, base)
         return TensorType((shape or columns.shape)[1:], dtype or columns.dtype)
+    from sexpgpu.data.jsonl import first_shape, read_objects
+
     return TensorType(first_shape(source, read_objects(source, base)), dtype or "f32")
 
 

@@ -30,7 +30,6 @@ from sexpgpu.trace.arguments import CHOICES
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
 from sexpgpu.trace.declarations import Declarations, Flags, declaring
-from sexpgpu.trace.mending import mend
 
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 """Where the standard modules are, as files a user can read."""
@@ -82,9 +81,15 @@ def new_session(diagnostics: Diagnostics) -> Session:
             session.install(library)
         for name in ("forms.sx", "losses.sx"):
             session.load_prelude(LIBRARY / name)
-    session.mender = mend
+    session.mender = _mended
     session.base.choices |= CHOICES
     return session
+
+
+def _mended(session: Session, fault: SxError) -> SxError:
+    from sexpgpu.trace.mending import mend  # a file without a mistake needs none of it
+
+    return mend(session, fault)
 
 
 def compile_in(

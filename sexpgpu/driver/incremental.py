@@ -96,6 +96,9 @@ def _import_the_rest() -> None:
         parse_pass(spec, PASSES)
     for dialect in ("builtin", "func"):
         import_module(f"mlir.dialects.{dialect}")
+    for reader in ("arrays", "binary", "bpe", "jsonl", "parquet", "table"):
+        import_module(f"sexpgpu.data.{reader}")
+    import_module("sexpgpu.trace.mending")
 
 
 def prepare(session: Session, modules: list[tuple[str, str]]) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from attrs import frozen
 
-from sexpgpu.data.codec import codec_of
 from sexpgpu.data.source import Bpe, ByStep, Chars, Lines, Source, source_leaves
 from sexpgpu.diag import error
 from sexpgpu.experiment import Generator
@@ -122,6 +121,8 @@ class _Clauses:
             )
         ids = len(self.flags.prompt)
         if isinstance(source_leaves(self.text)[0], Bpe):
+            from sexpgpu.data.codec import codec_of
+
             codec = codec_of(self.text)
             assert codec is not None
             ids = len(codec.encode(self.flags.prompt))
