@@ -4,7 +4,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from attrs import define, field, frozen
@@ -49,9 +49,9 @@ class Call:
     def _find_wanted(self) -> list[tuple[InputRole, str]]:
         return [(slot.role, slot.name) for slot in self.executable.spec.inputs]
 
-    def __call__(self, tables: Tables) -> list[Array]:
-        """Results in the order of the graph's outputs."""
-        return self.executable(self._inputs(tables))
+    def __call__(self, tables: Tables, into: Sequence[Array | None] = ()) -> list[Array]:
+        """Results in the order of the graph's outputs, in `into` where that has an array."""
+        return self.executable(self._inputs(tables), into)
 
     def origin_not_finite(self, tables: Tables) -> tuple[str, Span | None] | None:
         return self.executable.origin_not_finite(self._inputs(tables))

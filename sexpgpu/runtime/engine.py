@@ -16,12 +16,15 @@ Array = NDArray[Any]
 class Executable(Protocol):
     """One graph, ready to run. Inputs and results are in the order of `spec`.
 
-    The caller keeps its inputs; the results are new arrays that the caller may change.
+    The caller keeps its inputs; the results are arrays that the caller may change.
     """
 
     @property
     def spec(self) -> Graph: ...
-    def __call__(self, inputs: Sequence[Array]) -> list[Array]: ...
+    def __call__(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
+        """Run the graph; the results lie in `into` where that has an array, which overlaps no input."""
+        ...
+
     def origin_not_finite(self, inputs: Sequence[Array]) -> tuple[str, Span | None] | None:
         """What first is not finite in a call with these inputs, in words, and its place; None when nothing is."""
         ...

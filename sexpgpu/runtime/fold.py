@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from attrs import define, field
@@ -21,6 +21,7 @@ class SumFold:
     """
 
     tree: bool = True
+    release: Callable[[Array], None] | None = None  # takes back the memory of what has been added to another
     _parts: list[tuple[int, Array]] = field(factory=list, init=False)  # (leaves, sum), leaves falling
 
     def add(self, value: Array) -> None:
@@ -28,7 +29,7 @@ class SumFold:
         leaves = 1
         while self._parts and (self._parts[-1][0] == leaves or not self.tree):
             more, left = self._parts.pop()
-            value = _plus(left, value)
+            value = self._plus(left, value)
             leaves += more
         self._parts.append((leaves, value))
 
@@ -36,8 +37,17 @@ class SumFold:
         """The sum; the fold is spent."""
         result = self._parts.pop()[1]
         while self._parts:
-            result = _plus(self._parts.pop()[1], result)
+            result = self._plus(self._parts.pop()[1], result)
         return result
+
+    def _plus(self, left: Array, right: Array) -> Array:
+        # In place where that is possible: a step's gradients are as large as the model.
+        if not left.flags.writeable:
+            return np.asarray(left + right)
+        total = np.asarray(np.add(left, right, out=left))
+        if self.release is not None:
+            self.release(right)
+        return total
 
 
 @define
@@ -51,15 +61,16 @@ class MeanFold:
 
     rows: Sequence[int]
     tree: bool = False
+    release: Callable[[Array], None] | None = None
     _sum: SumFold = field(init=False)
     _added: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._sum = SumFold(self.tree)
+        self._sum = SumFold(self.tree, self.release)
 
     def add(self, value: Array) -> None:
         """Adds the next microbatch's array, which now belongs to the fold."""
-        self._sum.add(value if self._even else _scale(value, self.rows[self._added]))
+        self._sum.add(value if self._even else _scale(value, self.rows[self._added], np.multiply))
         self._added += 1
 
     def mean(self) -> Array:
@@ -68,7 +79,7 @@ class MeanFold:
         if len(self.rows) == 1:
             return total
         divisor = len(self.rows) if self._even else sum(self.rows)
-        return np.asarray(total / total.dtype.type(divisor))
+        return _scale(total, divisor, np.divide)
 
     @property
     def _even(self) -> bool:
@@ -98,14 +109,6 @@ def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
     return exact_sum([w * v for v, w in zip(values, weights, strict=True)]) / total
 
 
-def _plus(left: Array, right: Array) -> Array:
-    # In place where that is possible: a step's gradients are as large as the model.
-    if left.flags.writeable:
-        return np.asarray(np.add(left, right, out=left))
-    return np.asarray(left + right)
-
-
-def _scale(value: Array, factor: float) -> Array:
-    if value.flags.writeable:
-        return np.asarray(np.multiply(value, value.dtype.type(factor), out=value))
-    return np.asarray(value * value.dtype.type(factor))
+def _scale(value: Array, factor: float, operation: np.ufunc) -> Array:
+    out = value if value.flags.writeable else None
+    return np.asarray(operation(value, value.dtype.type(factor), out=out))

@@ -42,6 +42,12 @@ def clip(gradients: dict[str, Array], norm: float, limit: float) -> None:
             gradients[path] = np.multiply(gradient, factor, out=out)
 
 
-def first_not_finite(gradients: Mapping[str, Array]) -> str | None:
-    """The first parameter whose gradient holds a NaN or an infinity."""
-    return next((path for path, gradient in gradients.items() if not np.isfinite(gradient).all()), None)
+def first_not_finite(tensors: Mapping[str, Array]) -> str | None:
+    """The name of the first tensor that holds a NaN or an infinity."""
+    return next((name for name, tensor in tensors.items() if not is_finite(tensor)), None)
+
+
+def is_finite(tensor: Array) -> bool:
+    """Whether no element is NaN or infinite; looks at a block at a time, so that no mask of the whole is made."""
+    flat = tensor.reshape(-1)
+    return all(np.isfinite(flat[start : start + _BLOCK]).all() for start in range(0, flat.size, _BLOCK))

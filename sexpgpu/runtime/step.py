@@ -11,14 +11,18 @@ from attrs import define, evolve, field, frozen
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Indices
 from sexpgpu.diag import Span
-from sexpgpu.experiment import Experiment, InputRole
+from sexpgpu.experiment import Experiment, InputRole, OutputRole
 from sexpgpu.runtime.batches import Reading, reading
 from sexpgpu.runtime.calls import Call, Calls, Contexts, Tables, Tensors, state_name
 from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.fold import MeanFold, SumFold, weighted_mean
+from sexpgpu.runtime.memory import Spare
 from sexpgpu.runtime.metrics import Collected
 from sexpgpu.runtime.norm import clip, first_not_finite, global_norm
 from sexpgpu.runtime.plan import Plan
+
+_GRADIENTS: frozenset[OutputRole] = frozenset({"grad"})
+_UPDATED: frozenset[OutputRole] = frozenset({"param", "state"})
 
 
 @frozen
@@ -105,6 +109,7 @@ class TrainStep:
     plan: Plan
     contexts: Contexts
     stage: int = 0  # of the loader
+    _spare: Spare = field(factory=Spare, init=False)
     _updates: list[_Update] = field(init=False)
     _per_microbatch: frozenset[str] = field(init=False)
 
@@ -136,14 +141,20 @@ class TrainStep:
             metrics |= updated.reported
             spoilt = first_not_finite(updated.params) or first_not_finite(updated.states)
             if spoilt is None:
-                tensors.params |= updated.params
-                tensors.states |= updated.states
+                self._commit(tensors.params, updated.params)
+                self._commit(tensors.states, updated.states)
                 tensors.buffers.update(gathered.buffers)
             else:
                 records = tuple(np.concatenate([batch.indices for batch in batches]).tolist())
                 refusal = Refusal(spoilt.partition("/")[0], None, records, updating=True)
         rows = sum(batch.rows for batch in batches)
         return StepResult(gathered.loss, metrics, gathered.collected.counters, rows, refusal)
+
+    def _commit(self, held: dict[str, Array], fresh: dict[str, Array]) -> None:
+        """Put what the updates gave in the place of what it was made from, whose memory serves the next step."""
+        for name, array in fresh.items():
+            self._spare.give(held[name])
+            held[name] = array
 
     def _read(self, step: int) -> list[_Microbatch]:
         indices = [self.loader.indices(q) for q in self.plan.batches_of(step)]
@@ -175,11 +186,12 @@ class TrainStep:
         for i, batch in enumerate(batches):
             call = self.calls.get(self.experiment.train_graph, batch.rows)
             with reading(self.calls.engine, self._reading(self.experiment.train_graph, step, i, batch)):
-                results = call(self._tables(i, batch, tensors, sums))
+                into = self._spare.take(call.executable.spec.outputs, _GRADIENTS)
+            results = call(self._tables(i, batch, tensors, sums), into)
             collected.add(call, results, batch.rows)
             losses += [float(loss) for loss in call.named(results, "loss").values()]
             for path, gradient in call.named(results, "grad").items():
-                gradients.setdefault(path, MeanFold(rows, tree)).add(gradient)
+                gradients.setdefault(path, MeanFold(rows, tree, self._spare.give)).add(gradient)
             for path, proposal in call.named(results, "buffer").items():
                 if path in self._per_microbatch:
                     buffers[path] = _with_row(buffers[path], tensors.buffers[path], i, proposal)
@@ -248,6 +260,7 @@ class TrainStep:
         several = len(self.experiment.groups) > 1
         updated = _Updated()
         for update in self._updates:
+            outputs = update.call.executable.spec.outputs
             for path in update.params:
                 gradient = gradients.pop(path)
                 inputs = []
@@ -261,8 +274,9 @@ class TrainStep:
                             inputs.append(tensors.states[f"{path}/{name}"])
                         case _:
                             inputs.append(context[name])
-                results = update.call.executable(inputs)
-                for output, result in zip(update.call.executable.spec.outputs, results, strict=True):
+                results = update.call.executable(inputs, self._spare.take(outputs, _UPDATED))
+                self._spare.give(gradient)
+                for output, result in zip(outputs, results, strict=True):
                     match output.role:
                         case "param":
                             updated.params[path] = result

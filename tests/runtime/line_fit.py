@@ -49,7 +49,7 @@ class NumpyExecutable:
     spec: Graph
     function: Function
 
-    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+    def __call__(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
         for slot, value in zip(self.spec.inputs, inputs, strict=True):
             assert slot.role == "field" or value.shape == slot.type.shape, slot
         results = [np.array(result) for result in self.function(*inputs)]
