@@ -1,8 +1,9 @@
 """Where the programs start: `python -m sexpgpu`, `sexpgpu` and `sexpgpu-opt`.
 
-Nothing is imported before SIGINT has its meaning: the process ends at once with 130, whatever is being loaded then. An
-exception there would come out of the middle of somebody's import, as a traceback, or crash a library that is half
-initialized. Verbs with something to put in order (`run`, `watch`) take the signal over.
+Nothing is imported before SIGINT has its meaning: the process says so and ends at once with 130, whatever is being
+loaded then. An exception there would come out of the middle of somebody's import, as a traceback, or crash a library
+that is half initialized. Verbs with something to put in order (`run`, `watch`) take the signal over. Until this file is
+reached, the signal is the interpreter's own.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 
 
 def _leave(number: int, frame: object) -> None:
+    # Not through the stream: the signal may have come in the middle of a write to it.
+    with suppress(OSError):
+        os.write(2, b"sexpgpu: interrupted\n")
     os._exit(128 + number)
 
 
@@ -37,8 +42,8 @@ def _open_streams() -> None:
 
 def main() -> None:
     """The command line."""
-    _open_streams()
     signal.signal(signal.SIGINT, _leave)
+    _open_streams()
     from sexpgpu.cli import main as run
 
     run()
@@ -46,8 +51,8 @@ def main() -> None:
 
 def opt() -> None:
     """The dialect's tool."""
-    _open_streams()
     signal.signal(signal.SIGINT, _leave)
+    _open_streams()
     from sexpgpu.cli.opt import main as run
 
     run()

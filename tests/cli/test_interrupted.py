@@ -1,4 +1,4 @@
-"""SIGINT while a verb is being loaded: the process ends with 130 and says nothing."""
+"""SIGINT while a verb is being loaded: the process ends with 130 and a line that says so."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+INTERRUPTED = "sexpgpu: interrupted\n"
 CHILD = """
 import os, signal, sys
 
@@ -34,7 +35,7 @@ def interrupted(module: str, arguments: list[str], program: str = "main") -> sub
 @pytest.mark.parametrize("module", ["sexpgpu.cli", "click", "attrs", "numpy", "mlir.ir", "sexpgpu.lang.session"])
 def test_while_check_is_loaded(module: str) -> None:
     done = interrupted(module, ["check", "examples/moons.sx", "--variant", "smoke"])
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", INTERRUPTED)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +53,11 @@ def test_while_check_is_loaded(module: str) -> None:
 )
 def test_while_a_verb_is_loaded(verb: list[str], module: str) -> None:
     done = interrupted(module, verb)
-    assert (done.returncode, done.stderr) == (130, "")
+    assert (done.returncode, done.stderr) == (130, INTERRUPTED)
     assert not (ROOT / "never-written.sx").exists()
     assert not (ROOT / "never-made").exists()
 
 
 def test_while_the_tool_is_loaded() -> None:
     done = interrupted("mlir", ["-", "--sx-simplify"], "opt")
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", INTERRUPTED)
