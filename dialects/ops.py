@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sexpgpu.dialects import (
+    attention,
     composite,
     contraction,
     convolution,
@@ -31,6 +32,7 @@ _MODULES = (
     composite,
     norm,
     cross_entropy,
+    attention,
 )
 
 OPS: dict[str, OpDef] = {op.name: op for module in _MODULES for op in module.OPERATIONS}

@@ -25,7 +25,7 @@ from mlir import ir
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
 from sexpgpu.passes.base import Pass, functions
-from sexpgpu.passes.patterns import activation, cross_entropy, norm, softmax
+from sexpgpu.passes.patterns import activation, attention, cross_entropy, norm, softmax
 from sexpgpu.passes.patterns.matching import Match, Node, View, outside
 from sexpgpu.passes.recompute import REGION
 
@@ -36,6 +36,7 @@ FAMILIES: tuple[Callable[[View], Iterator[Match]], ...] = (
     activation.matches,
     norm.matches,
     cross_entropy.matches,
+    attention.matches,
 )
 """Each gives matches one by one, and meets the function as those before have left it."""
 
