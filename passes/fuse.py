@@ -27,6 +27,7 @@ from sexpgpu.passes.fusing.clusters import Cluster, Clustering
 from sexpgpu.passes.fusing.emit import emit, explain, write_bytes
 from sexpgpu.passes.fusing.grow import Target, grow
 from sexpgpu.passes.fusing.reading import Reading, read
+from sexpgpu.passes.fusing.repeat import repeat
 
 TARGETS = ("cpu", "cuda")
 
@@ -72,10 +73,12 @@ class Fuse(Pass):
 
 def _fuse(reading: Reading, target: Target, outliner: Outliner, tally: _Tally) -> None:
     clustering = Clustering(reading, even=target == "cuda")
+    before = _moved(reading)
     grow(clustering, target)
+    repeat(clustering)
     order = units(clustering)
     groups = _groups(clustering, target)
-    before, after = _moved(reading, reading.end), _moved_in_groups(reading, order, groups)
+    after = _moved_in_groups(reading, order, groups)
     explain(reading, clustering, {op for body, _ in groups.values() for op in body.ops})
     if groups:
         emit(reading, order, groups, outliner)
@@ -97,9 +100,9 @@ def _groups(clustering: Clustering, target: Target) -> dict[Cluster, tuple[Body,
     return found
 
 
-def _moved(reading: Reading, ops: int) -> int:
-    """Bytes that the first operations of a function read and write when each runs alone."""
-    return sum(_moved_by(reading, op) for op in range(ops) if not reading.is_free(op))
+def _moved(reading: Reading) -> int:
+    """Bytes that the operations of a function read and write when each runs alone."""
+    return sum(_moved_by(reading, op) for op in range(reading.end) if not reading.free[op])
 
 
 def _moved_by(reading: Reading, op: int) -> int:

@@ -63,7 +63,7 @@ def units(clustering: Clustering) -> list[Cluster | int]:
         home = clustering.home[op]
         if home is not None:
             placed[home] = home.place
-        elif not clustering.reading.is_free(op):
+        elif not clustering.reading.free[op]:
             placed[op] = op
     return sorted(placed, key=placed.__getitem__)
 
@@ -90,7 +90,7 @@ def _body(reading: Reading, cluster: Cluster, wanted: set[int]) -> Body:
 def _take_views(reading: Reading, value: int, makers: set[int], free: set[int], broadcasts: set[int]) -> None:
     """Add the views and constants between `value` and what is made inside, or the broadcast of an operand."""
     inside = reading.maker_of(value) in makers
-    while (op := reading.maker[value]) >= 0 and reading.is_free(op):
+    while (op := reading.maker[value]) >= 0 and reading.free[op]:
         kind = reading.kinds[op]
         if isinstance(kind, Constant):
             if _travels(reading, op):
@@ -191,7 +191,7 @@ def live_bytes(reading: Reading, body: Body) -> int:
     for root, i in last.items():
         ending.setdefault(i, []).append(root)
     for i, op in enumerate(body.ops):
-        if not reading.is_free(op):
+        if not reading.free[op]:
             for v in reading.results[op]:
                 type = reading.types[v]
                 sizes[v] = math.prod(type.shape) * numpy_dtype(type.dtype).itemsize

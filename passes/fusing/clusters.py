@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Literal
 
 from attrs import define, field
 
@@ -17,9 +18,12 @@ from sexpgpu.passes.fusing.reading import ARGUMENT, Reading
 
 SMALL = 8192
 """Elements of a part below which cutting it further gains nothing."""
+LONGEST = 1 << 18
+"""Elements of a line that a group may hold at once; a tensor of one line may have SMALL."""
 MOST = 64
 """The most operations of a set."""
 LAST = float("inf")
+Seed = Literal["", "column", "product", "update"]
 
 
 @define(eq=False)
@@ -28,9 +32,9 @@ class Cluster:
 
     `line` is the longest line that a member needs: growing must not make lines much longer. `folded` are the values put
     together from parts, which nothing inside may read, `whole` the roots of values that every part reads in full, which
-    nothing inside may make. `rows`: a member works on whole lines; `product`: the contraction that all else follows.
-    `region` is what its operations compute again, 0 for none; `plain` and `again` are the first operation that does not
-    and the last that does.
+    nothing inside may make. `rows`: a member works on whole lines; `seed`: what it was begun for, which decides who
+    joins. `region` is what its operations compute again, 0 for none; `plain` and `again` are the first operation that
+    does not and the last that does.
     """
 
     ops: list[int]
@@ -42,7 +46,7 @@ class Cluster:
     folded: dict[int, str] = field(factory=dict)
     whole: set[int] = field(factory=set)
     rows: bool = False
-    product: int | None = None
+    seed: Seed = ""
     region: int = 0
     plain: int | None = None
     again: int = -1
@@ -153,7 +157,7 @@ class Clustering:
         return self._move(cluster, needed, self._before(cluster, None, op))
 
     def _move(self, cluster: Cluster, low: float, high: float) -> bool:
-        place = low + 0.5 if high == LAST else (low + high) / 2
+        place = min(low + 0.5, (low + high) / 2)  # no later than it has to: what comes next may read it
         if not low < place < high:
             return False
         cluster.place = place
@@ -177,13 +181,15 @@ class Clustering:
             for value in self.reading.results[op]:
                 for reader in self.reading.outer_readers(value):
                     home = self.home[reader]
-                    if reader < latest and home is not cluster and (other is None or home is not other):
+                    if home is cluster or (other is not None and home is other):
+                        continue
+                    if reader < latest or home is not None:
                         earliest = min(earliest, self.place(reader))
         return earliest
 
     def merge(self, a: Cluster, b: Cluster, latest: int) -> bool:
         """Make one of two sets where that is possible; `latest` is the operation that is being looked at."""
-        if a is b or a.product is not None or b.product is not None or len(a.ops) + len(b.ops) > MOST:
+        if a is b or a.seed != b.seed or a.seed in ("product", "update") or len(a.ops) + len(b.ops) > MOST:
             return False
         if a.region != b.region:
             computing, other = (a, b) if a.region else (b, a)
@@ -227,6 +233,11 @@ class Clustering:
         if self._length(lead, max(a.largest, b.largest), max(a.line, b.line)):
             return None
         return None if self._uneven(lead, a.sizes | b.sizes) else lead
+
+
+def holds(treatment: Treatment) -> bool:
+    """Whether a part of an operation can be held at once, and is not all of it."""
+    return treatment.line <= (SMALL if math.prod(treatment.lead) == 1 else LONGEST)
 
 
 def _uses(reading: Reading, op: int, treatment: Treatment) -> tuple[set[int], set[int]]:

@@ -17,8 +17,8 @@ BEFORE, AFTER = "sx.bytes_before", "sx.bytes_after"
 
 
 def family_of(cluster: Cluster) -> Family:
-    if cluster.product is not None:
-        return "product"
+    if cluster.seed:
+        return cluster.seed
     if cluster.rows:
         return "row"
     return "column" if cluster.folded else "pointwise"
@@ -45,7 +45,7 @@ def emit(
 def _fetch(reading: Reading, value: int, moved: set[int]) -> None:
     """Bring the views and constants that `value` is made by to the end of what has been placed."""
     chain = []
-    while (op := reading.maker[value]) != ARGUMENT and reading.is_free(op) and op not in moved:
+    while (op := reading.maker[value]) != ARGUMENT and reading.free[op] and op not in moved:
         moved.add(op)
         chain.append(op)
         if not reading.operands[op]:
@@ -88,7 +88,7 @@ def _remove_unread(reading: Reading, grouped: set[int]) -> None:
     """Erase what lost its last reader to the groups: views, constants, and what they compute for themselves."""
     for i in sorted(range(len(reading.ops)), key=reading.rank.__getitem__, reverse=True):
         op = reading.ops[i]
-        if i in grouped or not (reading.is_free(i) or reading.treatments[i]):
+        if i in grouped or not (reading.free[i] or reading.treatments[i]):
             continue
         if all(next(iter(result.uses), None) is None for result in op.results):
             op.erase()

@@ -9,26 +9,28 @@ stays with it.
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
-from sexpgpu.dialects.opdef import Move, Scan
-from sexpgpu.passes.fusing.clusters import SMALL, Cluster, Clustering
+from sexpgpu.dialects.opdef import Contract, Move, Scan
+from sexpgpu.passes.fusing.clusters import SMALL, Cluster, Clustering, holds
 from sexpgpu.passes.fusing.lines import Treatment
 from sexpgpu.passes.fusing.reading import ARGUMENT, Reading
+from sexpgpu.passes.fusing.seeds import join_product, start_columns, start_product, start_update
 
 Target = Literal["cpu", "cuda"]
 
 NEAR = 32
 """How many readers of an operand are looked at."""
-LONGEST = 1 << 18
-"""Elements of a line that a group may hold at once; a tensor of one line may have SMALL."""
 
 
 def grow(clustering: Clustering, target: Target) -> None:
-    """Give every operation that may be in a group a set; those that have one already are left there."""
+    """Give every operation that may be in a group a set."""
     reading = clustering.reading
+    if target == "cuda" and not start_update(clustering):
+        start_columns(clustering)
     for op in range(reading.end):
+        if target == "cuda" and isinstance(reading.kinds[op], Contract):
+            start_product(clustering, op)
         if clustering.home[op] is not None or not reading.treatments[op]:
             continue
         options, reason = usable(reading, op, target)
@@ -49,7 +51,7 @@ def grow(clustering: Clustering, target: Target) -> None:
 
 def usable(reading: Reading, op: int, target: Target) -> tuple[tuple[Treatment, ...], str]:
     """The treatments of an operation that the target has kernels for, and why not where there is none."""
-    found = tuple(t for t in reading.treatments[op] if t.line <= (SMALL if math.prod(t.lead) == 1 else LONGEST))
+    found = tuple(t for t in reading.treatments[op] if holds(t))
     if not found:
         longest = max(t.line for t in reading.treatments[op])
         return (), f"shape: its lines of {longest} elements are too long for a part, or the only one"
@@ -85,8 +87,8 @@ def _candidates(clustering: Clustering, op: int) -> list[Cluster]:
 
 
 def _joins(clustering: Clustering, op: int, options: tuple[Treatment, ...], cluster: Cluster) -> bool:
-    if cluster.product is not None:
-        return False
+    if cluster.seed:
+        return cluster.seed == "product" and join_product(clustering, op, cluster)
     for treatment in options:
         fit = clustering.unfit(op, treatment, cluster)
         if isinstance(fit, str):

@@ -78,10 +78,8 @@ def treatments(
         case Index(access="read" | "add", lines=True):
             axis = attrs["axis"]
             return (Treatment(operands[0][:axis], largest, trailing=_ones(operands[0][axis + 1 :])),)
-        case Composite(family="norm") if results[0] == operands[0]:
-            lead = operands[0][:-1]
-            whole = tuple(i for i, shape in enumerate(operands) if lead and len(shape) != len(lead) + 1)
-            return (Treatment(lead, largest, whole=whole),)
+        case Composite(family="norm" | "cross_entropy"):
+            return _composite(kind, operands, results, largest)
         case _:
             return ()
 
@@ -97,6 +95,18 @@ def _reduction(kind: Reduce, attrs: Mapping[str, Any], shape: Ints, largest: int
         run = next((i for i in range(len(shape)) if i not in axes), len(shape))
         found.append(Treatment(shape[:run], largest, fold=kind.combine))
     return tuple(found)
+
+
+def _composite(
+    kind: Composite, operands: Sequence[Ints], results: Sequence[Ints], largest: int
+) -> tuple[Treatment, ...]:
+    """Lines along the last axis of the operand with most axes; a vector is the same for every line, or a sum of all."""
+    rank = max(map(len, operands))
+    lead = next(shape for shape in operands if len(shape) == rank)[:-1]
+    vectors = kind.family == "norm" and rank > 1
+    whole = tuple(i for i, shape in enumerate(operands) if vectors and len(shape) != rank)
+    summed = vectors and len(results[0]) != rank
+    return (Treatment(lead, largest, fold="add" if summed else "", whole=whole),)
 
 
 def _ones(sizes: Sequence[int]) -> bool:

@@ -13,7 +13,7 @@ from mlir import ir
 
 from sexpgpu.dialects.opdef import Constant, Kind, Move
 from sexpgpu.dialects.ops import OPS
-from sexpgpu.dialects.read import attrs_of, op_name
+from sexpgpu.dialects.read import attrs_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.fusing.lines import Ints, Treatment, leading, treatments
 from sexpgpu.passes.recompute import CLONE
@@ -29,7 +29,8 @@ class Reading:
     By value: the MLIR value, its type, which operation made it (ARGUMENT for none), which read it, its root, how many
     leading axes the views between root and value pass on, and the bytes that reading it moves. `end` is the number of
     the terminator; `rank` orders the operations of a set. `treatments` is empty where an operation belongs to no
-    group; `clone` is the region that an operation computes again, 0 for none.
+    group; `clone` is the region that an operation computes again, 0 for none; `view` and `free` say whether it is a
+    view of its operand, and whether it is that or a constant, and so computes nothing.
     """
 
     function: Any
@@ -42,6 +43,8 @@ class Reading:
     results: list[list[int]] = field(factory=list)
     treatments: list[tuple[Treatment, ...]] = field(factory=list)
     clone: list[int] = field(factory=list)
+    view: list[bool] = field(factory=list)
+    free: list[bool] = field(factory=list)
     values: list[Any] = field(factory=list)
     types: list[TensorType] = field(factory=list)
     maker: list[int] = field(factory=list)
@@ -50,12 +53,8 @@ class Reading:
     passed: list[int] = field(factory=list)
     moved: list[int] = field(factory=list)
 
-    def is_free(self, op: int) -> bool:
-        """Whether the operation computes nothing: a view of its operand, or a constant."""
-        return is_view(self.kinds[op]) or self.is_constant(op)
-
     def is_constant(self, op: int) -> bool:
-        return isinstance(self.kinds[op], Constant) and not self.operands[op]
+        return self.free[op] and not self.view[op]
 
     def maker_of(self, value: int) -> int:
         """The operation whose result `value` looks into, ARGUMENT for none."""
@@ -65,15 +64,11 @@ class Reading:
         """The operations that read a value or a view of it, views themselves left out."""
         found = []
         for reader in self.readers[value]:
-            if is_view(self.kinds[reader]):
+            if self.view[reader]:
                 found += self.outer_readers(self.results[reader][0])
             else:
                 found.append(reader)
         return found
-
-
-def is_view(kind: Kind | None) -> bool:
-    return isinstance(kind, Move) and kind.views
 
 
 def shape_of(reading: Reading, value: int) -> Ints:
@@ -87,35 +82,52 @@ def read(func: Any) -> Reading:
     reading = Reading(func, ops, len(ops) - 1, list(range(len(ops))))
     numbers: dict[Any, int] = {}
     for argument in block.arguments:
-        _add_value(reading, numbers, argument, ARGUMENT)
+        numbers[argument] = add_value(reading, argument, ARGUMENT)
     for i, op in enumerate(ops):
         ins = [numbers[v] for v in op.operands]
-        name = op_name(op)
-        record = OPS.get(name)
-        kind = record.kind if record is not None else None
-        attrs = attrs_of(op) if record is not None else {}
-        outs = [_add_value(reading, numbers, result, i) for result in op.results]
+        outs = []
+        for result in op.results:
+            numbers[result] = add_value(reading, result, i)
+            outs.append(numbers[result])
         for v in ins:
             reading.readers[v].append(i)
-        reading.kinds.append(kind)
-        reading.attrs.append(attrs)
-        reading.operands.append(ins)
-        reading.results.append(outs)
-        attributes = op.attributes
-        reading.clone.append(ir.IntegerAttr(attributes[CLONE]).value if CLONE in attributes else 0)
-        types = reading.types
-        if isinstance(kind, Move) and kind.views:
-            _look_through(reading, ins[0], outs[0], leading(kind, attrs, types[ins[0]].shape, types[outs[0]].shape))
-        if isinstance(kind, Constant) and not ins:
-            dense = attrs.get("value")
-            reading.moved[outs[0]] = 0 if dense is None or dense.is_splat else types[outs[0]].nbytes
-        shapes = [types[v].shape for v in ins], [types[v].shape for v in outs]
-        reading.treatments.append(treatments(kind, attrs, *shapes))
+        name: str = op.name
+        if name.startswith("sx."):
+            kind: Kind | None = OPS[name[3:]].kind
+            add_operation(reading, kind, attrs_of(op), ins, outs)
+        else:
+            add_operation(reading, None, {}, ins, outs)
+        if CLONE in op.attributes:
+            reading.clone[i] = ir.IntegerAttr(op.attributes[CLONE]).value
     return reading
 
 
-def _add_value(reading: Reading, numbers: dict[Any, int], value: Any, maker: int) -> int:
-    number = numbers[value] = len(reading.values)
+def add_operation(reading: Reading, kind: Kind | None, attrs: dict[str, Any], ins: list[int], outs: list[int]) -> None:
+    """Add what follows from an operation's kind and numbers; its values are there already."""
+    types = reading.types
+    view = isinstance(kind, Move) and kind.views
+    constant = isinstance(kind, Constant) and not ins
+    reading.kinds.append(kind)
+    reading.attrs.append(attrs)
+    reading.operands.append(ins)
+    reading.results.append(outs)
+    reading.clone.append(0)
+    reading.view.append(view)
+    reading.free.append(view or constant)
+    if view:
+        assert isinstance(kind, Move)
+        _look_through(reading, ins[0], outs[0], leading(kind, attrs, types[ins[0]].shape, types[outs[0]].shape))
+    elif constant:
+        dense = attrs.get("value")
+        reading.moved[outs[0]] = 0 if dense is None or dense.is_splat else types[outs[0]].nbytes
+    computes = not reading.free[-1] and kind is not None
+    shapes = [types[v].shape for v in ins], [types[v].shape for v in outs]
+    reading.treatments.append(treatments(kind, attrs, *shapes) if computes else ())
+
+
+def add_value(reading: Reading, value: Any, maker: int) -> int:
+    """Add a value that nothing reads yet; its number."""
+    number = len(reading.values)
     type = type_of(value)
     reading.values.append(value)
     reading.types.append(type)

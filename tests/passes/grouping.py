@@ -27,37 +27,15 @@ FOLDS = {
     "and": np.logical_and,
 }
 
+NAMES = (
+    *("add", "mul", "sub", "where", "tanh", "exp", "constant", "iota", "argmax", "take", "cumsum"),
+    *("sum", "sum", "keep", "amax", "softmax", "logsumexp", "line", "column", "matmul"),
+    *("reshape", "transpose", "slice", "pad", "concat"),
+)
+
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(
-            [
-                "add",
-                "mul",
-                "sub",
-                "where",
-                "tanh",
-                "exp",
-                "sum",
-                "sum",
-                "keep",
-                "amax",
-                "softmax",
-                "logsumexp",
-                "line",
-                "column",
-                "matmul",
-                "reshape",
-                "transpose",
-                "slice",
-                "pad",
-                "concat",
-                "iota",
-                "constant",
-                "take",
-                "argmax",
-                "cumsum",
-            ]
-        ),
+        st.sampled_from(NAMES),
         st.integers(0, 99),
         st.integers(0, 99),
     ),
@@ -140,7 +118,7 @@ def _as(b: Builder, y: Val, shape: tuple[int, ...]) -> Val:
     if offset >= 0 and all(n in (1, shape[offset + i]) for i, n in enumerate(y.type.shape)):
         return b("broadcast", y, shape=shape)
     if y.type.shape == shape[: y.type.rank] and y.type.rank:
-        return b("broadcast", b("reshape", y, shape=(*y.type.shape, *(1,) * -(-offset))), shape=shape)
+        return b("broadcast", b("reshape", y, shape=(*y.type.shape, *(1 for _ in range(offset)))), shape=shape)
     total = b("sum", y, axes=tuple(range(y.type.rank)), keepdims=False)
     return b("broadcast", total * 0.125, shape=shape)
 

@@ -33,7 +33,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 def _small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(clusters, "SMALL", 2)
     patch.setattr(grow, "SMALL", 2)
-    patch.setattr(grow, "LONGEST", 64)
+    patch.setattr(clusters, "LONGEST", 64)
     patch.setattr(tiling, "BUDGET", 128)
     patch.setattr(tiling, "LEAST", 2)
 

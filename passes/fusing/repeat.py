@@ -1,0 +1,113 @@
+"""Values that a group computes for itself instead of reading them: cheaper where it reads already what they come from.
+
+    group 1:  %n = sx.mul %x, %r   (and more)          group 1:  (more)
+    group 2:  ... = sx.mul %g, %n                =>    group 2:  %m = sx.mul %x, %r
+                                                                 ... = sx.mul %g, %m
+
+Reading %n goes, and so does writing it where nothing else reads it; reading what group 2 did not read before comes
+instead. Only operations by elements that cost next to nothing are repeated, and only where bytes are saved.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from sexpgpu.dialects.opdef import Pointwise
+from sexpgpu.passes.fusing.clusters import MOST, Cluster, Clustering
+from sexpgpu.passes.fusing.lines import Ints
+from sexpgpu.passes.fusing.reading import ARGUMENT, Reading, add_operation, add_value
+
+
+def repeat(clustering: Clustering) -> int:
+    """Repeat what saves bytes, set by set, the last first; how many operations that were."""
+    clusters = {home: None for home in clustering.home if home is not None and not home.seed and len(home.ops) > 1}
+    count = 0
+    for cluster in sorted(clusters, key=lambda c: -c.place):
+        tried: set[int] = set()
+        while len(cluster.ops) < MOST:
+            roots = _read_from_others(clustering, cluster)
+            best = max(
+                (root for root in roots if root not in tried),
+                key=lambda root: _rank(clustering.reading, root),
+                default=None,
+            )
+            if best is None:
+                break
+            tried.add(best)
+            lead = _worthwhile(clustering, cluster, best, roots)
+            if lead is not None:
+                _repeat(clustering, cluster, best, lead)
+                count += 1
+    return count
+
+
+def _rank(reading: Reading, root: int) -> int:
+    maker = reading.maker[root]
+    return -1 if maker == ARGUMENT else reading.rank[maker]
+
+
+def _read_from_others(clustering: Clustering, cluster: Cluster) -> dict[int, bool]:
+    """The values made outside that a set reads, views looked through: whether it reads the value itself and no view."""
+    reading = clustering.reading
+    found: dict[int, bool] = {}
+    for op in cluster.ops:
+        for value in reading.operands[op]:
+            root = reading.root[value]
+            maker = reading.maker[root]
+            if maker == ARGUMENT or clustering.home[maker] is not cluster:
+                found[root] = found.get(root, True) and root == value
+    return found
+
+
+def _worthwhile(clustering: Clustering, cluster: Cluster, root: int, roots: dict[int, bool]) -> Ints | None:
+    """The lead of the set with the maker of `root` repeated in it; None where it cannot be, or saves nothing."""
+    reading = clustering.reading
+    op = reading.maker[root]
+    if op == ARGUMENT or not roots[root]:
+        return None
+    kind = reading.kinds[op]
+    home = clustering.home[op]
+    if not isinstance(kind, Pointwise) or kind.wide or home is None or cluster.region or reading.clone[op]:
+        return None
+    fit = clustering.unfit(op, reading.treatments[op][0], cluster)
+    if isinstance(fit, str):
+        return None
+    saved = reading.moved[root]
+    if all(clustering.home[reader] in (home, cluster) for reader in reading.outer_readers(root)):
+        saved *= 2
+    for value in dict.fromkeys(reading.operands[op]):
+        source = reading.root[value]
+        maker = reading.maker[source]
+        if source not in roots and not (maker != ARGUMENT and clustering.home[maker] is cluster):
+            saved -= reading.moved[value]
+        if maker != ARGUMENT and clustering.home[maker] is home and not _leaves(clustering, source, home):
+            saved -= reading.moved[source]
+    return fit if saved > 0 else None
+
+
+def _leaves(clustering: Clustering, root: int, home: Cluster) -> bool:
+    """Whether a value is written anyway, for readers outside of the set that makes it."""
+    return any(clustering.home[reader] is not home for reader in clustering.reading.outer_readers(root))
+
+
+def _repeat(clustering: Clustering, cluster: Cluster, root: int, lead: Ints) -> None:
+    """Put a copy of the maker of `root` into the set, and make what is there read it."""
+    reading = clustering.reading
+    op = reading.maker[root]
+    number = len(reading.ops)
+    made = reading.ops[op].clone(ir.InsertionPoint(reading.ops[op]))
+    reading.ops.append(made)
+    reading.rank.append(reading.rank[op])
+    value = add_value(reading, made.results[0], number)
+    for operand in reading.operands[op]:
+        reading.readers[operand].append(number)
+    for reader in [r for r in reading.readers[root] if clustering.home[r] is cluster]:
+        reading.readers[root].remove(reader)
+        reading.readers[value].append(reader)
+        for i, operand in enumerate(reading.operands[reader]):
+            if operand == root:
+                reading.operands[reader][i] = value
+                reading.ops[reader].operands[i] = reading.values[value]
+    add_operation(reading, reading.kinds[op], reading.attrs[op], list(reading.operands[op]), [value])
+    clustering.home.append(None)
+    clustering.add(number, reading.treatments[number][0], cluster, lead)

@@ -1,0 +1,139 @@
+"""Sets of the CUDA device that begin with one operation rather than where operations meet.
+
+    column    a reduction over the first axes, and what computes its operand by elements for nobody else
+    product   a contraction, the casts of its operands, and what follows it by elements: bias, activation, residual
+    update    all of an optimizer's update of one tensor
+
+What a product's epilogue takes leaves no more results than before: the contraction's own has no other reader, or what
+was computed of it is read by no group, so that it would have been written anyway.
+"""
+
+from __future__ import annotations
+
+from sexpgpu.dialects.opdef import Move, Pointwise
+from sexpgpu.dialects.signature import read_inputs
+from sexpgpu.passes.fusing.clusters import MOST, Cluster, Clustering, holds
+from sexpgpu.passes.fusing.lines import Treatment
+from sexpgpu.passes.fusing.reading import ARGUMENT, Reading, shape_of
+
+
+def start_update(clustering: Clustering) -> bool:
+    """Make one set of an update graph, which takes a gradient; whether the function was one that may be."""
+    reading = clustering.reading
+    if all(given.role != "grad" for given in read_inputs(reading.function)):
+        return False
+    computing = [op for op in range(reading.end) if not reading.free[op]]
+    if not computing or any(not isinstance(reading.kinds[op], Pointwise) for op in computing):
+        return False
+    if any(not reading.treatments[op] for op in computing):
+        return False
+    first, *rest = computing
+    cluster = clustering.start(first, reading.treatments[first][0])
+    cluster.seed = "update"
+    for op in rest:
+        clustering.add(op, reading.treatments[op][0], cluster, ())
+    return True
+
+
+def start_columns(clustering: Clustering) -> None:
+    """A set for every reduction over the first axes, with the operations by elements that only it reads."""
+    reading = clustering.reading
+    for op in range(reading.end):
+        folds = [t for t in reading.treatments[op] if t.fold]
+        if not folds or any(holds(t) and t.trailing for t in reading.treatments[op] if not t.fold):
+            continue
+        cluster = clustering.start(op, folds[0])
+        cluster.seed = "column"
+        clustering.reasons[op] = "alone: nothing beside it is computed for it only"
+        pending = list(reading.operands[op])
+        while pending and len(cluster.ops) < MOST:
+            maker = reading.maker_of(value := pending.pop())
+            if maker == ARGUMENT or not _only_for(clustering, maker, value, cluster):
+                continue
+            clustering.add(maker, reading.treatments[maker][0], cluster, cluster.lead)
+            pending += reading.operands[maker]
+        _join_others(clustering, op, cluster)
+
+
+def _only_for(clustering: Clustering, op: int, value: int, cluster: Cluster) -> bool:
+    """Whether an operation by elements serves the set alone, in the same places."""
+    reading = clustering.reading
+    if not isinstance(reading.kinds[op], Pointwise) or clustering.home[op] is not None or reading.clone[op]:
+        return False
+    if reading.passed[value] < len(shape_of(reading, value)) or reading.types[value].size != cluster.largest:
+        return False
+    return all(clustering.home[reader] is cluster for reader in reading.outer_readers(reading.root[value]))
+
+
+def _join_others(clustering: Clustering, op: int, cluster: Cluster) -> None:
+    """Make one of two sets over the same places that read the same tensor."""
+    reading = clustering.reading
+    read = [v for member in cluster.ops for v in reading.operands[member]]
+    for value in dict.fromkeys(read):
+        for reader in reading.readers[value]:
+            near = clustering.home[reader]
+            if (
+                near is not None
+                and near is not cluster
+                and (near.lead, near.largest) == (cluster.lead, cluster.largest)
+            ):
+                clustering.merge(near, cluster, op + 1)
+                return
+
+
+def start_product(clustering: Clustering, op: int) -> None:
+    """A set for a contraction, with what casts its operands for nobody else."""
+    reading = clustering.reading
+    shape = shape_of(reading, reading.results[op][0])
+    cluster = clustering.start(op, Treatment(shape, reading.types[reading.results[op][0]].size))
+    cluster.seed = "product"
+    for value in reading.operands[op]:
+        maker = reading.maker_of(value)
+        if maker == ARGUMENT or not isinstance(reading.kinds[maker], Pointwise) or len(reading.operands[maker]) != 1:
+            continue
+        home = clustering.home[maker]
+        alone = home is not None and home.ops == [maker] and not home.seed
+        if alone and not _magnifies(reading, maker) and reading.outer_readers(reading.root[value]) == [op]:
+            clustering.add(maker, reading.treatments[maker][0], cluster, cluster.lead)
+
+
+def _magnifies(reading: Reading, op: int) -> bool:
+    kind = reading.kinds[op]
+    return isinstance(kind, Pointwise) and kind.wide
+
+
+def join_product(clustering: Clustering, op: int, cluster: Cluster) -> bool:
+    """Add an operation to a product's epilogue where it belongs there."""
+    reading = clustering.reading
+    treatment = reading.treatments[op][0]
+    product = reading.types[reading.results[cluster.ops[0]][0]]
+    if not isinstance(reading.kinds[op], Pointwise) or treatment.largest != product.size or len(cluster.ops) >= MOST:
+        return False
+    if reading.clone[op] != cluster.region:
+        return False
+    tail = not any(reading.treatments[reader] for made in reading.results[op] for reader in reading.outer_readers(made))
+    for value in reading.operands[op]:
+        maker = reading.maker_of(value)
+        if maker == ARGUMENT or clustering.home[maker] is not cluster:
+            continue
+        if not _in_order(reading, value):
+            clustering.reasons[op] = "shape: it reads the product in another order than it is made"
+            return False
+        if not tail and set(reading.outer_readers(reading.root[value])) != {op}:
+            clustering.reasons[op] = "other readers: the product would be written as well as what is made of it"
+            return False
+    if not clustering.make_room(op, cluster):
+        clustering.reasons[op] = "other readers: the product is read before all that it would need is made"
+        return False
+    clustering.add(op, treatment, cluster, cluster.lead)
+    return True
+
+
+def _in_order(reading: Reading, value: int) -> bool:
+    """Whether a value has the elements of its root in the same order."""
+    while (op := reading.maker[value]) != ARGUMENT and reading.view[op]:
+        kind = reading.kinds[op]
+        if not (isinstance(kind, Move) and kind.form in ("reshape", "same")):
+            return False
+        value = reading.operands[op][0]
+    return True
