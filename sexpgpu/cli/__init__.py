@@ -27,6 +27,7 @@ VERBS = {
     "lsp": "serve an editor: diagnostics, types, definitions, completion",
     "new": "write a run file from a template or another one",
     "passes": "show what each pass of the compiler did, pass by pass",
+    "reduce": "make a file smaller while it still fails in the same way",
     "run": "train",
     "variants": "list the knobs, variants and sweeps of a file",
     "watch": "check a file again on every save",
@@ -113,7 +114,8 @@ def guarded(command: click.Command, program: str) -> int:
 
         traceback.print_exc()
         click.echo(
-            f"{program}: this is a fault of sexpgpu, not of your file; please report the lines above with the file",
+            f"{program}: this is a fault of sexpgpu, not of your file; please report the lines above with the file "
+            "(`sexpgpu reduce FILE --internal` makes it small)",
             err=True,
         )
         return 70

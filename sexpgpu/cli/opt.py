@@ -13,32 +13,45 @@ from sexpgpu.cli import guarded
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True})
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.argument("passes", nargs=-1, type=click.UNPROCESSED)
+@click.option("--pipeline", "pipelines", multiple=True, metavar="NAME", help="A pipeline by name, before the passes.")
 @click.option("--pass-pipeline", "upstream", metavar="TEXT", help="An upstream pipeline, run after the passes.")
 @click.option("--split-input-file", is_flag=True, help="Each part between `// -----` lines is a module of its own.")
 @click.option("--verify-diagnostics", is_flag=True, help="Errors must be exactly those that expected-error says.")
 @click.option("--print-ir-after-all", is_flag=True, help="Print the module after every pass, on standard error.")
 @click.option("--print-locations", is_flag=True, help="Print the location of every operation.")
-@click.option("--timing", is_flag=True, help="Print what each pass cost, on standard error.")
+@click.option("--timing", is_flag=True, help="Print a table of what each pass cost, on standard error.")
+@click.option("--dump-pass-pipeline", is_flag=True, help="Print the passes as flags of this tool, on standard error.")
 def command(
     file: Path,
     passes: tuple[str, ...],
+    pipelines: tuple[str, ...],
     upstream: str | None,
     split_input_file: bool,
     verify_diagnostics: bool,
     print_ir_after_all: bool,
     print_locations: bool,
     timing: bool,
+    dump_pass_pipeline: bool,
 ) -> int:
     """Parse FILE (`-` reads standard input), run passes by name in order, and print the module.
 
     \b
     sexpgpu-opt train.mlir --sx-simplify --sx-autodiff --sx-simplify
+    sexpgpu-opt stages/00-traced.mlir --pipeline shared --timing
     sexpgpu-opt bad.mlir --sx-verify --split-input-file --verify-diagnostics
     """
     from sexpgpu.driver.opt import Options, optimize
 
     options = Options(
-        passes, upstream, split_input_file, verify_diagnostics, print_ir_after_all, print_locations, timing
+        passes,
+        pipelines,
+        upstream,
+        split=split_input_file,
+        verify_diagnostics=verify_diagnostics,
+        print_after_all=print_ir_after_all,
+        locations=print_locations,
+        timing=timing,
+        show_pipeline=dump_pass_pipeline,
     )
     text = sys.stdin.read() if str(file) == "-" else _read(file)
     result = optimize(text, str(file), options)

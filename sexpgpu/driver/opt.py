@@ -9,8 +9,9 @@ from attrs import evolve, frozen
 
 from sexpgpu.diag import Diagnostic, SxError, render
 from sexpgpu.dialects.context import Context, open_context
-from sexpgpu.passes import PASSES
-from sexpgpu.passes.base import Pass, Timing, parse_pass, run_pipeline
+from sexpgpu.driver.pipeline import parse_pipeline, pipeline_text, run_reproducibly, steps_of
+from sexpgpu.driver.timing import Cost, table_lines
+from sexpgpu.passes.base import Pass, Timing
 from sexpgpu.passes.verify import faults
 
 _SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
@@ -19,15 +20,17 @@ _EXPECTED = re.compile(r"//\s*expected-(error|warning)\s*(?:@([+-]\d+|above|belo
 
 @frozen
 class Options:
-    """The tool's flags; `passes` in the order given, as `--sx-name=options`."""
+    """The tool's flags; `passes` in the order given, as `--sx-name=options`, after those of `pipelines`, by name."""
 
     passes: tuple[str, ...] = ()
+    pipelines: tuple[str, ...] = ()
     upstream: str | None = None
     split: bool = False
     verify_diagnostics: bool = False
     print_after_all: bool = False
     locations: bool = False
     timing: bool = False
+    show_pipeline: bool = False
 
 
 @frozen
@@ -41,10 +44,11 @@ class Result:
 
 def optimize(text: str, filename: str, options: Options) -> Result:
     """Run the passes over each part of `text`."""
-    pipeline = [parse_pass(spec, PASSES) for spec in options.passes]
+    named = [step.spec for name in options.pipelines for step in steps_of(name)]
+    pipeline = parse_pipeline(" ".join([*named, *options.passes]))
     parts = _split(text) if options.split else [(0, text)]
     outputs: list[str] = []
-    log: list[str] = []
+    log: list[str] = [f"// pipeline: {pipeline_text(pipeline)}"] if options.show_pipeline else []
     code = 0
     with open_context() as context:
         for skipped, part in parts:
@@ -103,9 +107,11 @@ def _one(
         found += wrong
         if wrong:
             return None
-        timings = run_pipeline(module, context, pipeline, after)
+        # Of a single pass the file itself is the reproducer.
+        timings = run_reproducibly(module, context, pipeline, after, write=len(pipeline) > 1)
         if options.timing:
-            log += [f"{t.ms:8.2f} ms  {t.spec}: {t.ops_before} -> {t.ops_after} ops" for t in timings]
+            costs = [Cost(t.spec, t.ms, t.ops_before, t.ops_after, t.did) for t in timings]
+            log += table_lines(costs, "pass")
         if options.upstream is not None:
             module = context.run_pipeline(module, options.upstream)
         return show(module)

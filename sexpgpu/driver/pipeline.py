@@ -52,7 +52,7 @@ class Step:
 class Passes:
     """What is asked of the passes: those to skip, a dumped module to go on from, the last stage, who looks on.
 
-    `part` names a folder inside SEXPGPU_DUMP, for modules beside the experiment's own; None dumps nothing there.
+    `part` names a folder inside SEXPGPU_DUMP, for modules beside the experiment's own; None writes nothing at all.
     """
 
     skip: frozenset[str] = frozenset()
@@ -175,11 +175,18 @@ def run_named(module: Any, context: Context, pipeline: str, passes: Passes = EVE
         for observer in observers:
             observer(step.number, step.name, changed, timing)
 
-    return run_reproducibly(module, context, [parse_pass(s.spec, PASSES) for s in steps], done, verify)
+    parsed = [parse_pass(step.spec, PASSES) for step in steps]
+    return run_reproducibly(module, context, parsed, done, verify, write=passes.part is not None)
 
 
 def run_reproducibly(
-    module: Any, context: Context, pipeline: list[Pass], hook: Hook | None = None, verify: Pass | None = None
+    module: Any,
+    context: Context,
+    pipeline: list[Pass],
+    hook: Hook | None = None,
+    verify: Pass | None = None,
+    *,
+    write: bool = True,
 ) -> list[Timing]:
     """Run passes; a pass that fails internally leaves a reproducer, and PassFailed says where it is."""
     before = context.clone(module)
@@ -207,4 +214,5 @@ def run_reproducibly(
         if doing == "look on" or reported:
             raise
         run_pipeline(before, context, ran)
-        raise reproduce(before, [failing, verify] if verify and doing == "verify" else [failing], fault) from fault
+        failed = [failing, verify] if verify and doing == "verify" else [failing]
+        raise reproduce(before, failed, fault, write=write) from fault

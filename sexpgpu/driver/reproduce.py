@@ -17,17 +17,19 @@ class PassFailed(Exception):
     """A pass raised what it should not, or left a module that does not verify."""
 
 
-def reproduce(module: Any, failed: list[Pass], cause: Exception) -> PassFailed:
+def reproduce(module: Any, failed: list[Pass], cause: Exception, *, write: bool = True) -> PassFailed:
     """Write `module`, as it was before `failed`, with the command that repeats the failure; the error to raise.
 
     The file is `sexpgpu-reproducer-<digest>.mlir` in SEXPGPU_DUMP, or in the working directory without it; the same
-    failure gives the same file.
+    failure gives the same file. Without `write` there is no file.
     """
+    said = f"{failed[0]} failed: {type(cause).__name__}: {cause}"
+    if not write:
+        return PassFailed(said)
     text = str(module.operation.get_asm(enable_debug_info=True))
     flags = " ".join(f"--{each}" for each in failed)
     digest = hashlib.sha256(f"{flags}\n{text}".encode()).hexdigest()[:12]
     name = f"sexpgpu-reproducer-{digest}.mlir"
-    said = f"{failed[0]} failed: {type(cause).__name__}: {cause}"
     path = (knobs.DUMP.get() or Path()) / name
     command = f"sexpgpu-opt {path} {flags}"
     try:

@@ -56,6 +56,13 @@ ENTRIES: tuple[Entry, ...] = (
           "`new` never overwrites: name another file, or remove that one first. `generate` writes over images and "
           "arrays only with --force; without it nothing is written when one of its files is there.",
           "sexpgpu new examples/moons.sx --template mlp"),
+    Entry("E-REDUCE-001", "no such code to keep",
+          "`reduce --code` keeps a diagnostic of the list of error codes.",
+          "sexpgpu reduce broken.sx --code E-SHPE-010"),
+    Entry("E-REDUCE-002", "nothing to keep",
+          "`reduce` starts from a file that fails in the way that is to be kept. Selection flags may be what makes it "
+          "fail.",
+          "sexpgpu reduce examples/moons.sx --internal"),
     Entry("E-MEM-002", "out of memory",
           "The system had no memory for the result of an operation. A smaller batch with more :microbatches takes less "
           "and gives the same step.",
