@@ -28,6 +28,7 @@ from sexpgpu.lang.active import active, spend_steps
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.faults import current_span, executing
 from sexpgpu.tensortype import DType, TensorType
+from sexpgpu.trace.spoken import spoken
 
 if TYPE_CHECKING:
     from sexpgpu.trace.tensor import Tensor
@@ -59,13 +60,13 @@ def current_graph(what: str) -> GraphTrace:
 
 
 @contextmanager
-def _noting(operands: Sequence[Tensor]) -> Iterator[None]:
-    """Faults raised within say where the operands come from."""
+def _noting(op: str, operands: Sequence[Tensor]) -> Iterator[None]:
+    """Faults raised within name the operation as the language does, and say where the operands come from."""
     try:
         yield
     except SxError as fault:
         notes = tuple(note for t in operands for note in t.provenance())
-        raise SxError(fault.diagnostic.noting(*notes)) from None
+        raise SxError(spoken(op, fault.diagnostic).noting(*notes)) from None
 
 
 class Tracer:
@@ -229,7 +230,7 @@ class GraphTrace:
 
         spend_steps(OPERATION_WORK)
         span = self.locate()
-        with _noting(operands):
+        with _noting(op, operands):
             value = self.builder(op, *(t.val for t in operands), **attrs)
         # A moved tensor is known by what it was, one or two moves deep.
         moved = len(operands) == 1 and isinstance(OPS[op].kind, Move) and operands[0].source.count(" of ") < 3
@@ -241,7 +242,7 @@ class GraphTrace:
 
         spend_steps(OPERATION_WORK)
         span = self.locate()
-        with _noting(operands):
+        with _noting(op, operands):
             made = self.builder.several(op, *(t.val for t in operands), **attrs)
         return tuple(Tensor(self, value, span, f"the result of {op}") for value in made)
 

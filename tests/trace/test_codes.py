@@ -52,6 +52,7 @@ CASES: dict[str, tuple[str, str]] = {
     "E-SHAPE-044": objective("(mean (conv (reshape logits '(1 2 4)) (ones '(1 3 2))))"),
     "E-SHAPE-045": objective('(mean (einsum "ij,ji->i" logits logits))'),
     "E-SHAPE-046": objective("(mean (attend logits logits logits))"),
+    "E-SHAPE-047": objective("(cross-entropy logits labels :weights '(1 2 3))"),
     "E-SHAPE-026": objective("(cross-entropy logits (unsqueeze labels -1))"),
     "E-DTYPE-007": objective("(cross-entropy logits (cast labels :float))"),
     "E-DTYPE-001": objective("(mean (exp labels))"),

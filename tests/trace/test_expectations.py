@@ -308,3 +308,52 @@ def test_a_definition_of_the_users_own_can_expect(session: Session) -> None:
 @pytest.mark.parametrize("form", ["(expect 3)", "(expect (0 <= 1))", "(expect (0 <= x < 1 < 2))", "(expect-shape x)"])
 def test_a_clause_that_says_nothing_is_refused(session: Session, form: str) -> None:
     assert refused(session, f"(let ((x 1)) {form} x)").code == "E-MACRO-001"
+
+
+def test_a_group_selects_parameters(session: Session) -> None:
+    for selector in ("3", "nil", '\'("*.bias" 3)'):
+        found = refused(session, f"(group {selector} :lr 1.0)")
+        assert found.code == "E-ARG-010"
+        assert found.message.startswith("`group`: ")
+    assert refused(session, "(defmodel m () (forward (x) x)) (parameters (m) 3)").message.startswith("`parameters`: 3 ")
+
+
+EASY = "(x (records xs :to 4)) (y (records ys :to 4))"
+STAGED = f"(defloader train-loader (:batch 2) (stage easy {EASY}) (stage all (x xs) (y ys)))"
+
+
+@pytest.mark.parametrize(
+    ("metric", "help", "fix"),
+    [
+        (":val/lsos", "there is no :val/lsos: did you mean :val/loss?", [":val/loss"]),
+        (":accuracy", "there is no :accuracy; there are :val/loss", []),
+    ],
+)
+def test_a_misspelt_metric_is_told_with_those_there_are(metric: str, help: str, fix: list[str], tmp_path: Path) -> None:
+    curriculum = f"(defun curriculum (ctx) (where (< (getf (getf ctx :metrics) {metric}) 2.0) 1 0))"
+    passes = "(defloader val-loader (:batch 4) (x xs) (y ys)) (defeval val (:loader val-loader :every 2))"
+    (found,) = faults(write(tmp_path, loader=STAGED, eval=f"{passes} {curriculum}"))
+    assert (found.help, [edit.text for edit in found.fix]) == (help, fix)
+
+
+@pytest.mark.parametrize("clip", ["0", "-1.0", "(- infinity infinity)"])
+def test_a_norm_is_clipped_to_more_than_nothing(clip: str, tmp_path: Path) -> None:
+    (found,) = faults(write(tmp_path, run=f"(defrun :steps 3 :clip-norm {clip})"))
+    assert found.code == "E-RUN-012"
+
+
+def test_a_generator_makes_no_negative_number_of_trips(tmp_path: Path) -> None:
+    clauses = "(:init (ctx) (zeros '(2))) (:trip (s i ctx) s) (:emit (s) (sample 'x s))"
+    (found,) = faults(write(tmp_path, eval=f"(defgenerator g (:trips -1) {clauses})"))
+    assert found.message == "`defgenerator`: :trips cannot be negative"
+
+
+def test_the_fields_of_an_f64_run_are_as_wide_as_it_is(tmp_path: Path) -> None:
+    prepare = (
+        "(defun prepare (batch) (let ((x (field batch 'x))) (assert (eq (dtype x) {})) (values x (field batch 'y))))"
+    )
+    f64 = {"run": "(defrun :steps 2 :precision :f64)"}
+    assert faults(write(tmp_path, prepare=prepare.format(":f64"), **f64)) == []
+    assert faults(write(tmp_path, prepare=prepare.format(":f32"))) == []
+    declared = '(def xs (npy "x.npy" :dtype :f32)) (def ys (npy "y.npy"))'
+    assert faults(write(tmp_path, data=declared, prepare=prepare.format(":f64"), **f64)) == []

@@ -98,3 +98,74 @@ def test_an_index_of_the_data_is_looked_at_when_it_is_used() -> None:
         assert isinstance(fault, SxError), call
         assert fault.diagnostic.code == "E-VALUE-101"
         assert fault.diagnostic.span is not None
+
+
+NAMED: tuple[tuple[str, str, str], ...] = (
+    ("E-SHAPE-016", "(scatter-add x i (zeros '(4 3)))", "`scatter-add`: updates"),
+    ("E-SHAPE-016", "(index-update x i (zeros '(4 3)))", "`index-update`: updates"),
+    ("E-SHAPE-015", "(take-along-axis x i 1)", "`take-along-axis`: indices"),
+    ("E-SHAPE-042", "(pool-max x 2)", "`pool-max`: x"),
+    ("E-SHAPE-006", "(broadcast-to x '(3 3))", "`broadcast-to`: the tensor"),
+    ("E-DTYPE-001", "(top-k (> x 0) 1)", "`top-k`: x has a dtype that it does not take"),
+    ("E-DTYPE-001", "(- (> x 0))", "`-`: x has a dtype"),
+    ("E-DTYPE-001", "(random-uniform '(2) :dtype :i32)", "`random-uniform` draws floats"),
+    ("E-DTYPE-001", "(random-normal '(2) :dtype :bool)", "`random-normal` draws floats"),
+    ("E-SHAPE-005", "(eye -1)", "`eye`: a size"),
+    ("E-SHAPE-005", "(causal-mask -2)", "`causal-mask`: a size"),
+    ("E-SHAPE-005", "(one-hot i -2)", "`one-hot`: a size"),
+    ("E-VALUE-012", "(pool-max s 2 :padding -1)", "`pool-max`: :padding"),
+    ("E-VALUE-012", "(conv s (ones '(1 2 2)) :padding '((0 -1)))", "`conv`: :padding"),
+    ("E-VALUE-012", "(clip x 3 1)", "`clip`: low is above high"),
+    ("E-VALUE-012", "(random-uniform '(2) :low 2 :high 1)", "`random-uniform`: :low is above :high"),
+    ("E-VALUE-001", "(mod i 0)", "`mod`: division by zero"),
+    ("E-VALUE-001", "(mod x 0.0)", "`mod`: division by zero"),
+    ("E-VALUE-101", "(one-hot 7 3)", "`one-hot`: an index is outside 3 places"),
+    ("E-VALUE-101", "(one-hot (constant '(0 -1)) 3)", "`one-hot`: an index is outside 3 places"),
+    ("E-VALUE-101", "(gather x (full '(2) -1 :dtype :i32))", "`gather`: an index is outside axis 0"),
+    ("E-VALUE-101", "(gather x (unsqueeze (constant '(4)) 0))", "`gather`: an index is outside axis 0"),
+    ("E-VALUE-101", "(gather x (arange 5))", "`gather`: an index is outside axis 0"),
+    ("E-VALUE-101", "(gather x (arange 2 -2 -1))", "`gather`: an index is outside axis 0"),
+    ("E-SHAPE-002", "(associative-scan #'+ x :axis 4)", "`associative-scan`: there is no axis 4"),
+    ("E-SHAPE-002", "(associative-scan #'+ (sum x))", "`associative-scan`: there is no axis 0"),
+    ("E-SHAPE-030", "(associative-scan #'mapcar (list x (ones '(3))))", "`associative-scan` goes along"),
+    ("E-ARG-012", "(associative-scan #'+ nil)", "`associative-scan` needs a tensor"),
+    ("E-FLOW-007", "(associative-scan (lambda (a b) (sum a)) x)", "`associative-scan`: "),
+    ("E-ARG-010", "(associative-scan (lambda (a b) (car a)) (list x x))", "`associative-scan`: what "),
+    ("E-FLOW-004", "(grad (lambda (y) (cross-entropy y i :ignore-index 0)) x)", "`cross-entropy` inside `grad`"),
+    ("E-FLOW-004", "(grad (lambda (y) (step-mean y (ones '(4)))) x)", "`step-mean` inside `grad`"),
+)
+"""The code of a call, and what it is told by the name that it was called by."""
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Outcome | Exception]:
+    return outcomes([Case(call, call, INPUTS) for _, call, _ in NAMED])
+
+
+@pytest.mark.parametrize(("code", "call", "message"), NAMED)
+def test_a_refused_call_is_told_by_its_own_name(
+    code: str, call: str, message: str, told: dict[str, Outcome | Exception]
+) -> None:
+    fault = told[call]
+    assert isinstance(fault, SxError), fault
+    assert fault.diagnostic.code == code
+    assert fault.diagnostic.message.startswith(message)
+
+
+def test_indices_that_are_known_to_be_within_are_taken() -> None:
+    calls = (
+        "(gather x (arange 4))",
+        "(gather x (arange 3 -1 -1))",
+        "(gather x (full '(2) 3 :dtype :i32))",
+        "(one-hot (arange 3) 3)",
+        "(gather x (* 2 (arange 2)))",
+        "(gather x (zeros '(0) :dtype :i32))",
+    )
+    for call, found in outcomes([Case(call, call, INPUTS) for call in calls]).items():
+        assert isinstance(found, Outcome), (call, found)
+
+
+def test_a_sum_of_many_is_followed_only_so_far() -> None:
+    doubled = "(gather x (let ((i (constant '(0)))) (dotimes (n 60) (setq i (+ i i))) i))"
+    (found,) = outcomes([Case(doubled, doubled, INPUTS)]).values()
+    assert isinstance(found, Outcome), found

@@ -128,7 +128,7 @@ def eye(n: Any, *, dtype: Any = NIL) -> Tensor:
     Errors: E-ARG-010 what is no integer; E-SHAPE-005, E-DTYPE-003.
     Source: NumPy `eye`.
     """
-    size = integer("eye", n, "the size")
+    (size,) = shape_argument("eye", integer("eye", n, "the size"))
     graph = current_graph("eye")
     places = [graph.emit("iota", shape=(size, size), axis=a, dtype="i32") for a in (0, 1)]
     target = dtype_argument("eye", "float" if dtype is NIL else dtype, graph.float_type)
@@ -207,6 +207,20 @@ def _log_complement(u: Tensor) -> Tensor:
     return pointwise("log1p", "random-normal", pointwise("neg", "random-normal", u))
 
 
+def _float_dtype(what: str, dtype: Any, graph: GraphTrace) -> DType:
+    """The run's float type, or the float that the keyword names (E-DTYPE-001 for another)."""
+    target = dtype_argument(what, "float" if dtype is NIL else dtype, graph.float_type)
+    if target in INTEGERS or target == "bool":
+        raise error(
+            "E-DTYPE-001",
+            f"`{what}` draws floats",
+            expected=":f32, :f64, :bf16 or :float",
+            actual=f":{target}",
+            help="(random-integer shape n) draws whole numbers",
+        )
+    return target
+
+
 @library.builtin("random-uniform", "(shape &key low high dtype)")
 def random_uniform(shape: Any, *, low: Any = 0.0, high: Any = 1.0, dtype: Any = NIL) -> Tensor:
     """Uniform numbers in [low, high).
@@ -214,13 +228,15 @@ def random_uniform(shape: Any, *, low: Any = 0.0, high: Any = 1.0, dtype: Any = 
     Shapes: a list of sizes, or one size -> that shape.
     Dtypes: the run's float, or `:dtype`, a float.
     Errors: E-SHAPE-005 a negative size; E-DTYPE-003 no such dtype; E-FLOW-003 outside a graph. E-ARG-010 a bound
-    that is no number.
+    that is no number; E-DTYPE-001 no float; E-VALUE-012 bounds in the other order.
     Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): Philox4x32-10.
     """
     graph = current_graph("random-uniform")
-    target = dtype_argument("random-uniform", "float" if dtype is NIL else dtype, graph.float_type)
-    u = uniform_tensor(graph, shape_argument("random-uniform", shape), target)
+    target = _float_dtype("random-uniform", dtype, graph)
     a, b = real("random-uniform", low, ":low"), real("random-uniform", high, ":high")
+    if not a <= b:
+        raise error("E-VALUE-012", "`random-uniform`: :low is above :high", expected=f"low <= {b}", actual=str(a))
+    u = uniform_tensor(graph, shape_argument("random-uniform", shape), target)
     if (a, b) == (0.0, 1.0):
         return u
     return pointwise("add", "random-uniform", pointwise("mul", "random-uniform", u, b - a), a)
@@ -232,11 +248,11 @@ def random_normal(shape: Any, *, dtype: Any = NIL) -> Tensor:
 
     Shapes: a list of sizes, or one size -> that shape.
     Dtypes: the run's float, or `:dtype`, a float.
-    Errors: E-SHAPE-005 a negative size; E-DTYPE-003 no such dtype; E-FLOW-003 outside a graph.
+    Errors: E-SHAPE-005 a negative size; E-DTYPE-003 no such dtype; E-FLOW-003 outside a graph; E-DTYPE-001 no float.
     Source: Box & Muller, "A note on the generation of random normal deviates" (1958), of two uniforms.
     """
     graph = current_graph("random-normal")
-    target = dtype_argument("random-normal", "float" if dtype is NIL else dtype, graph.float_type)
+    target = _float_dtype("random-normal", dtype, graph)
     return normal_tensor(graph, shape_argument("random-normal", shape), target)
 
 

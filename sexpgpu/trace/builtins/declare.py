@@ -85,7 +85,7 @@ def generator(name: Any, options: Any, init: Any, trip: Any, emit: Any) -> Any:
     declarations().generators.append(
         GeneratorValue(
             label,
-            arguments.integer("defgenerator", given["trips"], ":trips"),
+            _trips(given["trips"]),
             as_function(init),
             as_function(trip),
             as_function(emit),
@@ -97,6 +97,15 @@ def generator(name: Any, options: Any, init: Any, trip: Any, emit: Any) -> Any:
         )
     )
     return name
+
+
+def _trips(value: Any) -> int:
+    trips = arguments.integer("defgenerator", value, ":trips")
+    if trips < 0:
+        raise error(
+            "E-VALUE-012", "`defgenerator`: :trips cannot be negative", expected="0 <= trips", actual=str(trips)
+        )
+    return trips
 
 
 def _every(what: str, value: Any) -> Any:
@@ -133,7 +142,7 @@ def defrun(**given: Any) -> Any:
         return _positive("defrun", table[key], ":" + key.replace("_", "-")) if table.get(key, NIL) is not NIL else None
 
     clip = given.get("clip_norm", NIL)
-    if clip is not NIL and arguments.real("defrun", clip, ":clip-norm") <= 0:
+    if clip is not NIL and not arguments.real("defrun", clip, ":clip-norm") > 0:
         raise error("E-RUN-012", "`defrun`: :clip-norm must be greater than 0", actual=show(clip))
     precision: Any = arguments.choice("defrun", given.get("precision", "f32"), ":precision", arguments.PRECISIONS)
     run = RunConfig(

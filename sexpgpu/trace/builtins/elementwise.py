@@ -133,6 +133,12 @@ def _log(x: Any, base: Any = None) -> Tensor:
     return pointwise("div", "log", pointwise("log", "log", number), pointwise("log", "log", base))
 
 
+def _mod(x: Any, y: Any) -> Tensor:
+    if isinstance(y, int | float | Fraction) and y == 0:
+        raise error("E-VALUE-001", "`mod`: division by zero", expected="a divisor that is not 0", actual=show(y))
+    return pointwise("mod", "mod", x, y)
+
+
 GENERIC.update(
     {
         "+": _chain("add", "+", lambda x: x),
@@ -145,7 +151,7 @@ GENERIC.update(
         "1-": lambda x: pointwise("sub", "1-", x, 1),
         "expt": _expt,
         "log": _log,
-        "mod": lambda x, y: pointwise("mod", "mod", x, y),
+        "mod": _mod,
         "/=": _differ,
         "signum": _unary("sign", "signum"),
         "floor": _rounding("floor", "floor"),
@@ -272,10 +278,13 @@ def clip(x: Any, low: Any, high: Any) -> Tensor:
 
     Shapes: bounds broadcast with x.
     Dtypes: numbers, the same for all.
-    Errors: E-SHAPE-001, E-DTYPE-002, E-DTYPE-008.
+    Errors: E-SHAPE-001, E-DTYPE-002, E-DTYPE-008; E-VALUE-012 bounds in the other order.
     Source: NumPy `clip`; at a bound half of the derivative passes, as in JAX.
     """
     tensor = as_tensor(x, "clip")
+    known = [bound for bound in (low, high) if isinstance(bound, int | float | Fraction)]
+    if len(known) == 2 and not known[0] <= known[1]:
+        raise error("E-VALUE-012", "`clip`: low is above high", expected=f"low <= {show(high)}", actual=show(low))
     if low is not NIL:
         tensor = pointwise("maximum", "clip", tensor, low)
     return tensor if high is NIL else pointwise("minimum", "clip", tensor, high)

@@ -27,7 +27,7 @@ from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, lisp_list, symbol
 from sexpgpu.lang.functions import info_of
 from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import TensorType
-from sexpgpu.trace.arguments import choice
+from sexpgpu.trace import arguments
 from sexpgpu.trace.optimizers import Optimizer, OptimizerGroups
 from sexpgpu.trace.tensor import TensorLike, as_tensor
 
@@ -151,7 +151,7 @@ def _noun(kind: set[str]) -> str:
 @library.builtin("%expect-one-of", "(name value choices)")
 def expect_one_of(name: Symbol, value: Any, choices: Any) -> Any:
     """nil; E-ARG-011 unless the value is one of a few keywords."""
-    choice(_definition().name, value, name.name, tuple(known.name for known in choices))
+    arguments.choice(expecting().name, value, name.name, tuple(known.name for known in choices))
     return NIL
 
 
@@ -169,10 +169,51 @@ def expect_shape(form: Cons) -> Any:
     return _call("unless", _call("null", items[0]), check) if optional else check
 
 
+@library.builtin("%expect-axis", "(x axis)")
+def expect_axis(x: Any, axis: Any) -> int:
+    """The axis from the front; E-SHAPE-002 where the tensor has none such, E-TYPE-011 for no tensor."""
+    definition = expecting().name
+    return arguments.axis(definition, axis, as_tensor(x, definition).type.rank)
+
+
+@library.builtin("%expect-lengths", "(xs axis)")
+def expect_lengths(xs: Any, axis: Any) -> Any:
+    """nil; E-SHAPE-030 unless tensors are equally long along the axis, E-ARG-012 without any."""
+    definition = expecting().name
+    tensors = [as_tensor(x, definition) for x in arguments.items(definition, xs, "the tensors")]
+    if not tensors:
+        raise error("E-ARG-012", f"`{definition}` needs a tensor to go along")
+    lengths = {t.type.shape[arguments.axis(definition, axis, t.type.rank)] for t in tensors}
+    if len(lengths) > 1:
+        raise error(
+            "E-SHAPE-030",
+            f"`{definition}` goes along tensors of different lengths",
+            expected=f"one length on axis {axis}",
+            actual=" and ".join(str(t.type) for t in tensors),
+            notes=[note for t in tensors for note in t.provenance()],
+        )
+    return NIL
+
+
+@library.builtin("%expect-alike", "(function given taken)")
+def expect_alike(function: Any, given: Any, taken: Any) -> Any:
+    """GIVEN; E-FLOW-007 unless a function of tensors gives as many of the same types as it takes."""
+    definition, what = expecting().name, f"what {show(function)} gives"
+    types = [[as_tensor(x, definition).type for x in arguments.items(definition, xs, what)] for xs in (given, taken)]
+    if types[0] != types[1]:
+        raise error(
+            "E-FLOW-007",
+            f"`{definition}`: {show(function)} gives tensors of other types than it takes",
+            expected=", ".join(map(str, types[1])),
+            actual=", ".join(map(str, types[0])),
+        )
+    return given
+
+
 @library.builtin("%expect-shape", "(name x forms sizes)")
 def expect_tensor(name: Any, x: Any, forms: Any, sizes: Any) -> Any:
     """nil; E-SHAPE-047 unless the tensor has the sizes, E-TYPE-011 for no tensor."""
-    definition = _definition().name
+    definition = expecting().name
     tensor = as_tensor(x, definition)
     wanted = list(sizes)
     at = wanted.index(ANY_AXES) if ANY_AXES in wanted else None
@@ -204,14 +245,14 @@ def _seen(type: TensorType, others: list[int]) -> str:
 
 def _refused(code: str, message: str, *, actual: str, expected: str | None = None) -> SxError:
     """The error of the definition that the clause stands in; how it is called where the argument is of another kind."""
-    definition = _definition()
+    definition = expecting()
     help = definition.call if code != "E-VALUE-012" else None
     found = error(code, f"`{definition.name}`: {message}", expected=expected, actual=actual, help=help)
     return CallFault(found.diagnostic) if definition.own else found
 
 
 @frozen
-class _Definition:
+class Definition:
     """A definition that expects something, how it is called, and whether it is the user's own."""
 
     name: str
@@ -219,7 +260,7 @@ class _Definition:
     own: bool
 
 
-def _definition() -> _Definition:
+def expecting() -> Definition:
     """That whose form is being executed; an internal one speaks for its caller."""
     frame: FrameType | None = sys._getframe(1)
     label, own = "", False
@@ -231,4 +272,4 @@ def _definition() -> _Definition:
         frame = frame.f_back
     name, info = label.partition("#")[0], info_of(label)
     call = f"({name} {info.parameters.text[1:-1]})" if info is not None else None
-    return _Definition(name, call, own)
+    return Definition(name, call, own)

@@ -12,9 +12,11 @@ from sexpgpu.tensortype import INTEGERS, TensorType
 from sexpgpu.trace.arguments import axis as one_axis
 from sexpgpu.trace.arguments import dtype as dtype_argument
 from sexpgpu.trace.arguments import integer, name, positive
+from sexpgpu.trace.arguments import shape as shape_argument
+from sexpgpu.trace.builtins.extremes import extremes
 from sexpgpu.trace.builtins.movement import reshape_to, slice_
 from sexpgpu.trace.graph import current_graph
-from sexpgpu.trace.tensor import GENERIC, Tensor, as_tensor, broadcast_to, constant_of, pointwise, tensors
+from sexpgpu.trace.tensor import GENERIC, Tensor, as_tensor, broadcast_to, pointwise, tensors
 
 library = Library("indexing")
 
@@ -36,16 +38,25 @@ def _indices(what: str, value: Any) -> Tensor:
 def _along(what: str, x: Tensor, at: int, indices: Any) -> Tensor:
     """Indices along axis `at` of x (E-VALUE-101 where they are constants and one lies outside)."""
     found = _indices(what, indices)
-    known, size = constant_of(found), x.type.shape[at]
-    if known is not None and known.size and not 0 <= known.min() <= known.max() < size:
-        raise error(
-            "E-VALUE-101",
-            f"`{what}`: an index is outside axis {at}",
-            expected=f"0 to {size - 1}" if size else "no index: the axis is empty",
-            actual=str(known.min() if known.min() < 0 else known.max()),
-            notes=x.provenance(),
-        )
+    size = x.type.shape[at]
+    _require_within(what, found, size, f"axis {at}", "no index: the axis is empty", x)
     return found
+
+
+def _require_within(what: str, indices: Tensor, size: int, where: str, none: str, x: Tensor | None = None) -> None:
+    """E-VALUE-101 where it is known already that one of the indices is not among `size` places."""
+    known = extremes(indices.val.value)
+    if known is None or 0 <= known[0] <= known[1] < size:
+        return
+    negative = known[0] < 0
+    raise error(
+        "E-VALUE-101",
+        f"`{what}`: an index is outside {where}",
+        expected=f"0 to {size - 1}" if size else none,
+        actual=str(known[0] if negative else known[1]),
+        help="a tensor of indices counts from the front: add the size to count from the end" if negative else None,
+        notes=x.provenance() if x is not None else indices.provenance(),
+    )
 
 
 @library.builtin("gather", "(x indices &key axis)")
@@ -178,13 +189,14 @@ def labels(what: Any, given: Any) -> Tensor:
 def one_hot(indices: Any, n: Any, *, dtype: Any = NIL) -> Tensor:
     """A new last axis of size n: 1 at the index, 0 elsewhere.
 
-    Shapes: [i...] -> [i..., n]; an index out of range gives zeros.
+    Shapes: [i...] -> [i..., n]; an index out of range gives zeros where only the run knows it.
     Dtypes: indices i32, i64 or u8 -> the run's float, or `:dtype`.
-    Errors: E-DTYPE-001, E-DTYPE-003; E-ARG-010.
+    Errors: E-VALUE-101 a constant out of range; E-SHAPE-005 a negative n; E-DTYPE-001, E-DTYPE-003; E-ARG-010.
     Source: JAX `one_hot`.
     """
     tensor = _indices("one-hot", indices)
-    count = integer("one-hot", n, "the count")
+    (count,) = shape_argument("one-hot", integer("one-hot", n, "the count"))
+    _require_within("one-hot", tensor, count, f"{count} places", "no index: there are no places")
     target = dtype_argument("one-hot", "float" if dtype is NIL else dtype, tensor.graph.float_type)
     shape = (*tensor.type.shape, count)
     column = broadcast_to(reshape_to(tensor, (*tensor.type.shape, 1)), shape)
@@ -208,7 +220,7 @@ def causal_mask(n: Any) -> Tensor:
     Errors: E-ARG-010; E-SHAPE-005.
     Source: Vaswani et al., "Attention is all you need" (2017), section 3.2.3.
     """
-    size = integer("causal-mask", n, "the size")
+    (size,) = shape_argument("causal-mask", integer("causal-mask", n, "the size"))
     graph = current_graph("causal-mask")
     return pointwise("ge", "causal-mask", positions(graph, (size, size), 0), positions(graph, (size, size), 1))
 

@@ -14,6 +14,7 @@ from sexpgpu.tensortype import DTYPES, DType
 from sexpgpu.trace.arguments import dtype as dtype_argument
 from sexpgpu.trace.arguments import flag, items, name
 from sexpgpu.trace.arguments import shape as shape_argument
+from sexpgpu.trace.builtins.optimize import require_selector
 from sexpgpu.trace.graph import current_graph
 from sexpgpu.trace.models import Buffer, Frozen, Model, Parameter, parameters_of
 from sexpgpu.trace.optimizers import selects
@@ -141,6 +142,8 @@ def parameters(root: Any, selector: Any = NIL) -> Any:
     """The parameters under a model once each, in order; a selector is a glob over paths, a predicate or a list."""
     if not isinstance(root, Model):
         raise error("E-TYPE-013", "`parameters` needs a model", actual=show(root))
+    if selector is not NIL:
+        require_selector("parameters", selector)
     found = parameters_of(root)
     return lisp_list([p for p in found if selector is NIL or selects(selector, p)])
 

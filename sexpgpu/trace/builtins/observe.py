@@ -11,10 +11,14 @@ from sexpgpu.lang.forms import NIL, T
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.arguments import REDUCTIONS, SAMPLES, choice, integer
 from sexpgpu.trace.arguments import name as name_argument
-from sexpgpu.trace.graph import current_graph
+from sexpgpu.trace.builtins.expect import expecting
+from sexpgpu.trace.graph import GraphTrace, current_graph
 from sexpgpu.trace.tensor import Tensor, as_tensor, pointwise
 
 library = Library("observation")
+
+NARROW = ("f32", "bf16")
+"""Floats that an f64 holds exactly."""
 
 
 class Batch(Foreign):
@@ -32,10 +36,10 @@ class Batch(Foreign):
 
 @library.builtin("field", "(batch name)")
 def field(batch: Any, name: Any) -> Tensor:
-    """A field of the batch.
+    """A field of the batch. Floats are no narrower than the run's: an `:f64` run computes with f64 of f32 data.
 
     Shapes: -> [records, ...], the shape of a record behind.
-    Dtypes: as its source has it.
+    Dtypes: as its source has it, but in an `:f64` run f64 for f32 and bf16.
     Errors: E-LOAD-040 no such field; E-TYPE-012 not a batch.
     Source: docs: Loaders and prepare.
     """
@@ -51,7 +55,12 @@ def field(batch: Any, name: Any) -> Tensor:
             help=f"(field batch '{near})" if near else None,
             culprit=Culprit(word=key, instead=near),
         )
-    return current_graph("field").input("field", key, batch.fields[key], source=f"field {key} of loader {batch.loader}")
+    graph = current_graph("field")
+    read = graph.input("field", key, batch.fields[key], source=f"field {key} of loader {batch.loader}")
+    if read.type.dtype not in NARROW or graph.float_type in NARROW:
+        return read
+    wide = graph.cast_float(read)
+    return Tensor(graph, wide.val, wide.span, read.source)
 
 
 @library.builtin("counter", "(name n)")
@@ -203,9 +212,10 @@ def step_mean(x: Any, w: Any) -> Tensor:
 
     Shapes: any, any -> a scalar.
     Dtypes: numbers -> the run's float.
-    Errors: E-FLOW-006 `w` depends on a parameter.
+    Errors: E-FLOW-006 `w` depends on a parameter; E-FLOW-004 inside `scan` or `grad`.
     Source: docs: Objective, metrics, counters.
     """
+    _require_whole_step(current_graph("step-mean"))
     top, bottom = (_total("step-mean", v) for v in (x, w))
     bottom = bottom.graph.cast_float(bottom)
     whole = step_sum(bottom)
@@ -218,6 +228,20 @@ def step_mean(x: Any, w: Any) -> Tensor:
         # already exact when the loop weighs the microbatches by their records.
         result.weight = bottom
     return result
+
+
+def _require_whole_step(graph: GraphTrace) -> None:
+    """E-FLOW-004 inside the function of `scan` or `grad`, by the name of the loss that takes a mean over the step."""
+    if graph.within:
+        definition = expecting()
+        name = "step-mean" if definition.own else definition.name
+        raise error(
+            "E-FLOW-004",
+            f"`{name}` inside `{graph.within[-1]}` of rows that are left out or weighed: they are counted over the "
+            "whole step",
+            expected="a mean over the rows at hand",
+            help=f"use it outside of `{graph.within[-1]}`, or weigh by hand: (/ (sum (* w row)) (sum w))",
+        )
 
 
 def _total(what: str, value: Any) -> Tensor:

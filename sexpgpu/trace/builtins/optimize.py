@@ -12,10 +12,11 @@ from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, python_name, show
 from sexpgpu.lang.conditions import CallFault
 from sexpgpu.lang.faults import calling_span, current_span
-from sexpgpu.lang.forms import NIL, Symbol, one
+from sexpgpu.lang.forms import NIL, Cons, Symbol, one
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.trace.arguments import items, name
 from sexpgpu.trace.graph import current_graph
+from sexpgpu.trace.models import Parameter
 from sexpgpu.trace.optimizers import GroupDeclaration, Optimizer, OptimizerGroups, StateDeclaration
 from sexpgpu.trace.tensor import Tensor, as_tensor
 from sexpgpu.trace.updates import InnerOptimizer, current_update
@@ -126,9 +127,24 @@ def optimizer_groups(default: Any, *groups: Any) -> OptimizerGroups:
     return OptimizerGroups(default, groups)
 
 
+def require_selector(what: str, selector: Any) -> None:
+    """E-ARG-010 unless `selects` can be asked about it."""
+    each = items(what, selector, "the selector") if isinstance(selector, Cons | list) else [selector]
+    for part in each:
+        if not (isinstance(part, str | Parameter) or callable(part)):
+            raise error(
+                "E-ARG-010",
+                f"`{what}`: {show(part)} selects no parameters",
+                expected="a glob over paths, a predicate, a parameter, or a list of these",
+                actual=show(selector),
+                help='"*.bias", or (lambda (p) (< (rank p) 2))',
+            )
+
+
 @library.builtin("group", "(selector &rest overrides)")
 def group(selector: Any, *overrides: Any) -> GroupDeclaration:
-    """Parameters that a selector picks, with other hyperparameters or another optimizer."""
+    """Parameters that a selector picks, with other hyperparameters or another optimizer (E-ARG-010 for no selector)."""
+    require_selector("group", selector)
     return GroupDeclaration(selector, overrides, current_span())
 
 

@@ -50,12 +50,20 @@ def _padding(what: str, value: Any, sizes: Ints, kernel: Ints, stride: Ints, dil
         ]
         return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
     if type(value) is int:
-        return (value,) * len(sizes), (value,) * len(sizes)
+        return _not_negative(what, (value,) * len(sizes)), (value,) * len(sizes)
     given = items(what, value, ":padding")
     if len(given) != len(sizes):
         raise _wrong_count(what, value, len(sizes), ":padding")
     pairs = [_pair(what, each) for each in given]
-    return tuple(a for a, _ in pairs), tuple(z for _, z in pairs)
+    return _not_negative(what, tuple(a for a, _ in pairs)), _not_negative(what, tuple(z for _, z in pairs))
+
+
+def _not_negative(what: str, padding: Ints) -> Ints:
+    if any(n < 0 for n in padding):
+        raise error(
+            "E-VALUE-012", f"`{what}`: :padding cannot be negative", expected="0 or more", actual=str(min(padding))
+        )
+    return padding
 
 
 def _pair(what: str, value: Any) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from attrs import evolve
 
 from sexpgpu.diag import SxError
 from sexpgpu.lang.session import Session
-from sexpgpu.trace.mending import bodies, forms, sizes
+from sexpgpu.trace.mending import bodies, forms, keys, sizes
 from sexpgpu.trace.mending.calls import GUESSES
 from sexpgpu.trace.mending.scene import Proposal, Scene, scene_of
 from sexpgpu.trace.tensor import Tensor
@@ -44,7 +44,8 @@ SOURCES: dict[str, tuple[Source, ...]] = dict.fromkeys(GUESSES, (guesses,)) | {
     "E-FLOW-001": (forms.choices, forms.elements),
     "E-FLOW-003": (forms.definitions,),
     "E-FLOW-005": (forms.guarded,),
-    "E-TYPE-001": (forms.elements,),
+    "E-TYPE-001": (forms.elements, keys.misspelt),
+    "E-TYPE-011": (guesses, keys.misspelt),
     "E-PARAM-001": (forms.initialized,),
     "E-PARAM-006": (forms.folded,),
     "E-PARAM-008": (forms.initializers,),
