@@ -8,11 +8,12 @@ from typing import Any
 from mlir import ir
 
 from sexpgpu.diag import Span
+from sexpgpu.dialects.groups import group_of
 from sexpgpu.dialects.locations import span_of
 from sexpgpu.dialects.loops import loop_of
 from sexpgpu.dialects.opdef import Index, Move, Pointwise
 from sexpgpu.dialects.read import definition_of
-from sexpgpu.dialects.signature import read_inputs, type_of
+from sexpgpu.dialects.signature import read_inputs, terminator_of, type_of
 
 
 def index_fields(func: Any, span: Span) -> tuple[str, ...]:
@@ -29,21 +30,26 @@ def index_fields(func: Any, span: Span) -> tuple[str, ...]:
 
 
 Calls = tuple[Any, ...]
-"""The loops around a value, outermost first."""
+"""The calls of loops and groups around a value, outermost first."""
+
+_PLACES = frozenset({"indices", "labels"})
+"""Operands whose numbers are places along an axis."""
 
 
 def _indices(func: Any, span: Span, calls: Calls) -> Iterator[tuple[Any, Calls]]:
-    """The index operands of the operations at a form, in the bodies of loops too."""
+    """The index operands of the operations at a form, in the bodies of loops and groups too."""
     for op in func.regions[0].blocks[0].operations:
-        if (found := loop_of(op)) is not None:
-            yield from _indices(found[1], span, (*calls, op.operation))
+        if (called := loop_of(op) or group_of(op)) is not None:
+            yield from _indices(called[1], span, (*calls, op.operation))
             continue
         record = definition_of(op.operation)
         place = span_of(op.location)
-        if record is None or not isinstance(record.kind, Index) or place is None:
+        if record is None or place is None:
             continue
         if (place.file, place.line, place.col) == (span.file, span.line, span.col):
-            yield op.operands[record.operands.index("indices")], calls
+            for name, operand in zip(record.operands, op.operands, strict=True):
+                if name in _PLACES:
+                    yield operand, calls
 
 
 def _sources(value: Any, calls: Calls) -> set[int]:
@@ -62,6 +68,10 @@ def _sources(value: Any, calls: Calls) -> set[int]:
                 pending.append((around[-1].operands[number], around[:-1]))
             else:
                 found.add(number)
+            continue
+        if (group := group_of(value.owner)) is not None:
+            given = terminator_of(group[1]).operands[ir.OpResult(value).result_number]
+            pending.append((given, (*around, value.owner)))
             continue
         record = definition_of(value.owner)
         if record is None or not isinstance(record.kind, Move | Pointwise | Index):

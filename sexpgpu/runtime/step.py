@@ -185,9 +185,9 @@ class TrainStep:
         collected = Collected("train")
         for i, batch in enumerate(batches):
             call = self.calls.get(self.experiment.train_graph, batch.rows)
+            into = self._spare.take(call.executable.spec.outputs, _GRADIENTS)
             with reading(self.calls.engine, self._reading(self.experiment.train_graph, step, i, batch)):
-                into = self._spare.take(call.executable.spec.outputs, _GRADIENTS)
-            results = call(self._tables(i, batch, tensors, sums), into)
+                results = call(self._tables(i, batch, tensors, sums), into)
             collected.add(call, results, batch.rows)
             losses += [float(loss) for loss in call.named(results, "loss").values()]
             for path, gradient in call.named(results, "grad").items():
