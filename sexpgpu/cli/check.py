@@ -43,7 +43,6 @@ def command(
     from sexpgpu.driver.preload import preload
 
     preload()
-    from sexpgpu.diag.sarif import sarif_log
     from sexpgpu.driver.compile import Compilation, compiling
     from sexpgpu.driver.pipeline import Passes, skipping
     from sexpgpu.lang.limits import run_deep
@@ -70,6 +69,8 @@ def command(
             )
             return code
         if as_sarif:
+            from sexpgpu.diag.sarif import sarif_log
+
             click.echo(json.dumps(sarif_log(done.diagnostics, str(file), __version__), indent=2))
             return code
         report.print_diagnostics(done.diagnostics, done.session.sources)
