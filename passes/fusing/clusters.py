@@ -139,6 +139,8 @@ class Clustering:
     def _length(self, lead: Ints, largest: int, line: int) -> str | None:
         if largest // math.prod(lead) <= max(line, SMALL):
             return None
+        if not lead:
+            return "shape: it shares no leading axis with the group"
         return f"shape: parts along {list(lead)} would have {largest // math.prod(lead)} elements"
 
     def _uneven(self, lead: Ints, sizes: Iterable[int]) -> str | None:
