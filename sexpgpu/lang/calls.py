@@ -30,7 +30,7 @@ LONGEST_CYCLE: Final = 4
 MOST_EXAMINED: Final = 5_000
 """Frames looked at from either end of a deep recursion; those between them are taken to be as these are."""
 SHALLOW: Final = 1_000
-WALK_WORK: Final = 5
+WALK_WORK: Final = 4
 """Steps that a frame takes where more than `SHALLOW` were left by an error."""
 
 

@@ -11,7 +11,7 @@ from typing import Final
 _BY_STEPS: Final[dict[int, str]] = {
     0: """
         car cdr caar cadr cdar cddr caddr cdddr first second third rest cons nth nthcdr length elt aref svref char schar
-        gethash vector-push + - * / = < > <= >= /= 1+ 1- mod rem abs min max ash
+        gethash vector-push + - * / = < > <= >= 1+ 1- mod rem abs min max ash
         zerop plusp minusp evenp oddp eq eql not null atom consp listp symbolp stringp numberp integerp
         floatp rationalp characterp vectorp functionp identity values list list*
     """,
@@ -19,22 +19,23 @@ _BY_STEPS: Final[dict[int, str]] = {
         apply gcd vector-push-extend
     """,
     16: """
-        assoc char-equal char-greaterp char-lessp deposit-field dpb isqrt mapc mapcar maphash mask-field
+        assoc char-equal char-greaterp char-lessp deposit-field dpb mapc mapcar maphash mask-field
         member proclaim string= vector
     """,
     24: """
+        ceiling fceiling ffloor floor fround ftruncate round truncate
         array-in-bounds-p char-not-equal char-not-greaterp char-not-lessp copy-list fifth)
         get-output-stream-string intern make-list make-string-output-stream mapl maplist remprop terpri
     """,
     40: """
-        %loop-append %loop-extreme %loop-vector (setf assoc-if assoc-if-not copy-seq copy-tree
+        /= expt %loop-append %loop-extreme %loop-vector (setf assoc-if assoc-if-not copy-seq copy-tree
         documentation every make-hash-table map-into member-if notany notevery nreconc nreverse nsubst-if
         nsubst-if-not rassoc-if reduce revappend reverse some string-downcase string-left-trim string-upcase
         string< string<= string> string>= subseq subst-if sxhash third) typep values-list write-char
         write-line write-string
     """,
     60: """
-        append gensym gentemp get-properties make-condition map mapcan mapcon merge parse-integer rassoc
+        adjoin append gensym gentemp get-properties make-condition map mapcan mapcon merge parse-integer rassoc
         replace string-capitalize string-right-trim string/= subst-if-not tree-equal
     """,
     100: """
@@ -47,7 +48,7 @@ _BY_STEPS: Final[dict[int, str]] = {
         adjust-array format prin1 prin1-to-string princ-to-string print write-to-string
     """,
     150: """
-        macroexpand macroexpand-1
+        copy-symbol isqrt macroexpand macroexpand-1
     """,
     160: """
         concatenate count-if find-if-not intersection member-if-not mismatch nset-difference nset-exclusive-or

@@ -21,7 +21,7 @@ R = TypeVar("R")
 STACK_BYTES = 512 << 20
 DEEPEST = 220_000
 """Python frames; a Lisp call is one, or two where a loop in it makes fresh bindings."""
-DEEPEST_EVALUATION = 2_500
+DEEPEST_EVALUATION = 2_200
 """How deep `eval`, `progn` at the top, types and symbol macros may be nested in each other; a text may 2,000."""
 
 
@@ -32,7 +32,7 @@ class Limits:
     A step is the work of an empty turn of a loop, a tenth of a microsecond or so.
     """
 
-    steps: int = 5_000_000  # less than a second; a 12-layer model takes some twenty thousand
+    steps: int = 4_000_000  # less than a second; a 12-layer model takes some twenty thousand
 
 
 class Steps:
@@ -90,10 +90,10 @@ class Nesting:
         self._depth = 0
 
     @contextmanager
-    def within(self, what: str) -> Iterator[None]:
+    def within(self, what: str, most: int = DEEPEST_EVALUATION) -> Iterator[None]:
         """Do something that may contain itself (E-LIMIT-002)."""
-        if self._depth >= DEEPEST_EVALUATION:
-            raise error("E-LIMIT-002", f"{what} is nested more than {DEEPEST_EVALUATION:,} deep")
+        if self._depth >= most:
+            raise error("E-LIMIT-002", f"{what} is nested more than {most:,} deep")
         self._depth += 1
         try:
             yield

@@ -19,6 +19,8 @@ from sexpgpu.lang.forms import NIL, Array, Cons, HashTable, Symbol
 from sexpgpu.lang.structures import Structure
 from sexpgpu.lang.style import PLAIN, Style, current_style
 
+PART_WORK: Final = 4
+"""Steps that a part takes which the printing functions write: an atom, a parenthesis, a space."""
 LONGEST: Final = 1_000_000
 DEEPEST: Final = 10_000
 BRIEF: Final = 60
@@ -74,7 +76,11 @@ def in_style(value: Any, escape: bool, style: Style) -> str:
     sink.own = True
     if style.circle:
         sink.labels = dict.fromkeys(_shared(value), 0)
-    return _finished(value, escape, sink)
+    text = _finished(value, escape, sink)
+    from sexpgpu.lang.active import spend_steps  # that module is built on this one
+
+    spend_steps(PART_WORK * len(sink.parts))
+    return text
 
 
 def printed(value: Any, escape: bool) -> str:

@@ -22,6 +22,9 @@ from sexpgpu.lang.scope import Scope
 if TYPE_CHECKING:
     from sexpgpu.lang.analyze.core import Analyzer
 
+DEEPEST_PLACE: Final = 500
+"""How deep `setf` forms may be in each other's expansions, as macro calls may."""
+
 _S: Final = {
     name: symbol(name)
     for name in (
@@ -218,7 +221,7 @@ def setf(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     for (target, where), (value, _) in _pairs(items, "(setf [place value]...)"):
         part = access(an, target, scope, where)
         forms.append(_bound(part.bindings, _store(part, value)))
-    with an.session.nesting.within("the expansion of a place"):
+    with an.session.nesting.within("the expansion of a place", DEEPEST_PLACE):
         return an.analyze(forms[0] if len(forms) == 1 else form(_S["progn"], *forms), scope, place)
 
 

@@ -71,10 +71,12 @@ def signal_fault(fault: Exception) -> None:
 
     A handler sees an error once; where a handler-case takes it, those outside see nothing.
     """
-    if not active().handlers or isinstance(fault, RecursionError):
+    session = active()
+    if not session.handlers or isinstance(fault, RecursionError) or not session.steps_left:
         return
     condition = condition_from(fault)
-    seen = [id(entry) for entry in condition.seen_by]
+    session.use_up(len(session.handlers) + len(condition.seen_by))
+    seen = {id(entry) for entry in condition.seen_by}
     if all(kind == "case" or id(entry) in seen for kind, entry in active().handlers):
         return
     active().spend(handling_work(condition))
@@ -85,13 +87,14 @@ def signal_fault(fault: Exception) -> None:
 def _is_taken(condition: Condition, once: bool = False) -> bool:
     """Call the handler-bind handlers in force, innermost first, up to a handler-case that takes the condition."""
     handlers = active().handlers
+    seen = {id(entry) for entry in condition.seen_by} if once else set()
     for index in range(len(handlers) - 1, -1, -1):
         kind, entry = handlers[index]
         if kind == "case":
             if any(is_condition(condition, specifier) for specifier in entry):
                 return True
             continue
-        if once and any(seen is entry for seen in condition.seen_by):
+        if id(entry) in seen:
             continue
         condition.seen_by.append(entry)
         for specifier, function in entry:

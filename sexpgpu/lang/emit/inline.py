@@ -81,10 +81,13 @@ def _arithmetic(em: Emitter, node: CallBuiltin) -> ast.expr | None:
         product = em.temp()
         short = _is_short(code.walrus(product, fast, loc), loc)
         return code.choose(code.both([pair.test, short], loc), code.name(product, loc), pair.slow, loc)
-    test = pair.test
-    if not any(isinstance(arg, Const) for arg in node.args):  # two variables can double a number without end
-        test = code.both([test, _is_short(pair.left, loc)], loc)
-    return code.choose(test, fast, pair.slow, loc)
+    return code.choose(_both_short(pair, node), fast, pair.slow, loc)
+
+
+def _both_short(pair: _Operands, node: CallBuiltin) -> ast.expr:
+    """Whether both are integers and the work is that of short ones: the library counts that of long ones."""
+    tested = pair.right if isinstance(node.args[0], Const) else pair.left
+    return code.both([pair.test, _is_short(tested, pair.loc)], pair.loc)
 
 
 def _is_short(value: ast.expr, loc: Loc) -> ast.expr:
@@ -100,7 +103,7 @@ def _step(em: Emitter, node: CallBuiltin) -> ast.expr | None:
         return None
     operator = ast.Add() if node.builtin.name == "1+" else ast.Sub()
     fast = code.binary(pair.left, operator, pair.right, pair.loc)
-    return code.choose(pair.test, fast, pair.slow, pair.loc)
+    return code.choose(_both_short(pair, node), fast, pair.slow, pair.loc)
 
 
 def _comparison_test(em: Emitter, node: CallBuiltin) -> ast.expr | None:
@@ -108,7 +111,7 @@ def _comparison_test(em: Emitter, node: CallBuiltin) -> ast.expr | None:
         return None
     pair = _Operands(em, node, node.args)
     fast = code.compare(pair.left, _COMPARISON[node.builtin.name](), pair.right, pair.loc)
-    return code.choose(pair.test, fast, em.truth(pair.slow, pair.loc), pair.loc)
+    return code.choose(_compared(pair, node), fast, em.truth(pair.slow, pair.loc), pair.loc)
 
 
 def _comparison(em: Emitter, node: CallBuiltin) -> ast.expr | None:
@@ -116,7 +119,12 @@ def _comparison(em: Emitter, node: CallBuiltin) -> ast.expr | None:
         return None
     pair = _Operands(em, node, node.args)
     fast = code.compare(pair.left, _COMPARISON[node.builtin.name](), pair.right, pair.loc)
-    return code.choose(pair.test, _as_lisp(fast, pair.loc), pair.slow, pair.loc)
+    return code.choose(_compared(pair, node), _as_lisp(fast, pair.loc), pair.slow, pair.loc)
+
+
+def _compared(pair: _Operands, node: CallBuiltin) -> ast.expr:
+    """As `_both_short`; a comparison with a number written in place takes no longer for a long one."""
+    return pair.test if any(isinstance(arg, Const) for arg in node.args) else _both_short(pair, node)
 
 
 def _as_lisp(test: ast.expr, loc: Loc) -> ast.expr:

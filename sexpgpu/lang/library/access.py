@@ -62,7 +62,7 @@ def items_of(name: str, position: int, value: Any) -> list[Any]:
         spend(len(value) >> 2)
         return value
     if type(value) is str:
-        spend(2 * len(value))
+        spend(4 * len(value))
         return [character(c) for c in value]
     if isinstance(value, Array) and len(value.dims) == 1:
         return value.items if value.fill is None else value.items[: value.fill]

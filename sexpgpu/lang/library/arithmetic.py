@@ -47,7 +47,7 @@ def settle(name: str, args: tuple[Any, ...], result: Any) -> Any:
         if bits > MOST_BITS:
             raise too_large(name)
         if bits > LONG_BITS:
-            spend_steps((bits >> 10) ** 2 + 10 if name in ("*", "expt") else bits >> 14)
+            spend_steps((bits >> 9) ** 2 // 2 + 10 if name in ("*", "expt") else bits >> 9)
     return result
 
 
@@ -186,9 +186,19 @@ def decrement(a: Any) -> Any:
     return subtract(a, 1) if type(a) in REALS else generic("1-", (a,))
 
 
+def _weigh_comparison(a: Any, b: Any) -> None:
+    """Count the comparison of two long integers, and of ratios, whose parts are multiplied for it."""
+    if type(a) is Fraction or type(b) is Fraction:
+        bits = [part.bit_length() for x in (a, b) if type(x) is not float for part in (x.numerator, x.denominator)]
+        spend_steps(RATIO_WORK + (sum(bits) >> 9) ** 2 // 4)
+    elif type(a) is int and type(b) is int and not -_LARGE < a < _LARGE:
+        spend_steps(a.bit_length() >> 10)
+
+
 def equal(a: Any, b: Any) -> Any:
     """`(= a b)`."""
     if type(a) in REALS and type(b) in REALS:
+        _weigh_comparison(a, b)
         return T if a == b else NIL
     return generic("=", (a, b))
 
@@ -196,6 +206,7 @@ def equal(a: Any, b: Any) -> Any:
 def less(a: Any, b: Any) -> Any:
     """`(< a b)`."""
     if type(a) in REALS and type(b) in REALS:
+        _weigh_comparison(a, b)
         return T if a < b else NIL
     return generic("<", (a, b))
 
@@ -203,6 +214,7 @@ def less(a: Any, b: Any) -> Any:
 def greater(a: Any, b: Any) -> Any:
     """`(> a b)`."""
     if type(a) in REALS and type(b) in REALS:
+        _weigh_comparison(a, b)
         return T if a > b else NIL
     return generic(">", (a, b))
 
@@ -210,6 +222,7 @@ def greater(a: Any, b: Any) -> Any:
 def at_most(a: Any, b: Any) -> Any:
     """`(<= a b)`."""
     if type(a) in REALS and type(b) in REALS:
+        _weigh_comparison(a, b)
         return T if a <= b else NIL
     return generic("<=", (a, b))
 
@@ -217,6 +230,7 @@ def at_most(a: Any, b: Any) -> Any:
 def at_least(a: Any, b: Any) -> Any:
     """`(>= a b)`."""
     if type(a) in REALS and type(b) in REALS:
+        _weigh_comparison(a, b)
         return T if a >= b else NIL
     return generic(">=", (a, b))
 

@@ -63,13 +63,16 @@ def weigh(*values: Any) -> None:
     """Count arithmetic on long integers whose cost grows with the square of their length: division, powers, gcd."""
     bits = sum(value.bit_length() for value in values if type(value) is int)
     if bits > LONG_BITS:
-        spend_steps((bits >> 9) ** 2 // 4 + 100)
+        spend_steps((bits >> 9) ** 2 + 100)
 
 
 def spend_on_new(elements: int) -> None:
-    """Count a list or vector about to be made; making an element costs a few times what walking it does."""
+    """Count a list or vector about to be made; making an element costs a few times what walking it does.
+
+    Those of a very long one cost less: few such can be made.
+    """
     if elements > FREE_WORK:
-        spend_steps(2 * elements)
+        spend_steps(2 * elements + 3 * min(elements, MOST_ELEMENTS // 10))
 
 
 def describe(value: Any) -> str:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from sexpgpu.diag import error
-from sexpgpu.lang.active import as_function
+from sexpgpu.lang.active import as_function, spend_steps
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import MV, NIL, Char, Cons, HashTable, Symbol, T, lisp_list, symbol
 from sexpgpu.lang.library.check import MOST_ELEMENTS, spend, wrong_type
@@ -120,12 +120,15 @@ _DEEPEST_HASHED: Final = 4
 
 
 def _digest(value: Any, depth: int) -> int:
+    spend_steps(20)
     if isinstance(value, Cons):
         found = 17
         for part in itertools.islice(value, _MOST_HASHED if depth < _DEEPEST_HASHED else 0):
             found = found * 1_000_003 + _digest(part, depth + 1)
         return found
-    if isinstance(value, int | float | Fraction):
+    if type(value) is int and value.bit_length() > 64:
+        text = f"{value:x}"
+    elif isinstance(value, int | float | Fraction):
         text = repr(abs(value) if value == 0 else value)  # the two zeros of floats are equalp
     elif isinstance(value, str):
         text = f'"{value}'

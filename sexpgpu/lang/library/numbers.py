@@ -36,7 +36,7 @@ def _whole(value: Any) -> Any:
 
 def truncated(name: str, a: Any, b: Any) -> tuple[int, Any]:
     """Quotient towards zero and remainder of two reals."""
-    spend_steps(20)
+    spend_steps(100 if Fraction in (type(a), type(b)) else 20)
     try:
         if type(a) is float or type(b) is float:
             if b == 0:

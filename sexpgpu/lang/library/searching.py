@@ -127,6 +127,7 @@ def _duplicates(keys: list[Any], test: Any, test_not: Any, swap: bool = False) -
     # Under the standard equalities duplicates are found by hashing instead of by comparing all pairs.
     image = hash_image(test) if test_not is NIL else None
     if image is not None:
+        spend(8 * len(keys))
         last = {image(key): index for index, key in enumerate(keys)}
         return [last[image(key)] != index for index, key in enumerate(keys)]
     matches = pair_test(test, test_not)

@@ -9,7 +9,7 @@ from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, keyword, lisp_list, symbol
 from sexpgpu.lang.library.association import getf
-from sexpgpu.lang.library.check import string, wrong_type
+from sexpgpu.lang.library.check import FREE_WORK, spend, string, wrong_type
 from sexpgpu.lang.library.equality import eql
 from sexpgpu.lang.library.strings import text_of
 
@@ -151,6 +151,7 @@ def set_get(new: Any, a: Any, indicator: Any, default: Any = NIL) -> Any:
             cell.cdr.car = new
             return new
         cell = cell.cdr.cdr
+        spend(FREE_WORK + 1)
     active().properties[a] = Cons(indicator, Cons(new, plist_of(a)))
     return new
 
@@ -159,6 +160,7 @@ def set_get(new: Any, a: Any, indicator: Any, default: Any = NIL) -> Any:
 def remprop(a: Any, indicator: Any) -> Any:
     plist = plist_of(_symbol("remprop", 1, a))
     items = list(plist) if isinstance(plist, Cons) else []
+    spend(4 * len(items))
     for at in range(0, len(items) - 1, 2):
         if eql(items[at], indicator):
             active().properties[a] = lisp_list(items[:at] + items[at + 2 :])
