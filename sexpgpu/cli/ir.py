@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @report.selection_options
 @report.skip_option
 @click.option("--mlir", "as_mlir", is_flag=True, help="Print the MLIR module instead of the document.")
-@click.option("--stage", metavar="NAME", help="The module at a stage: traced, a pass by name or number, 04-autodiff.")
+@click.option("--stage", metavar="NAME", help="The module at a stage: traced, a pass by name or number, 05-autodiff.")
 @click.option("--graph", metavar="NAME", help="Only one graph of the module.")
 @click.option("--locations", is_flag=True, help="With the source place of every operation.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
@@ -40,7 +40,7 @@ def command(
     \b
     sexpgpu ir examples/moons.sx
     sexpgpu ir examples/moons.sx --stage traced --graph train
-    sexpgpu ir examples/moons.sx --stage 04-autodiff --skip simplify
+    sexpgpu ir examples/moons.sx --stage 05-autodiff --skip simplify
 
     `sexpgpu passes` lists the stages.
     """

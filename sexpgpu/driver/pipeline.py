@@ -117,7 +117,7 @@ def skipping(names: Iterable[str]) -> frozenset[str]:
 
 
 def stage_number(text: str, pipeline: str) -> int:
-    """The stage that `text` means: `traced`, a number, a pass that runs once, or both as in `04-autodiff`.
+    """The stage that `text` means: `traced`, a number, a pass that runs once, or both as in `05-autodiff`.
 
     E-IR-014 for what is none, or for a pass that runs several times.
     """

@@ -30,7 +30,7 @@ ENTRIES: tuple[Entry, ...] = (
           "sexpgpu run gpt.sx --skip autodiff"),
     Entry("E-IR-014", "no such stage",
           "A stage is the module as it was traced (`traced`, 0) or as a pass left it: the pass's name, its number in "
-          "the pipeline, or both as in `04-autodiff`. A pass that runs several times is named with its number. `run "
+          "the pipeline, or both as in `05-autodiff`. A pass that runs several times is named with its number. `run "
           "--from` reads the stage from the name of the file.",
           "sexpgpu ir gpt.sx --stage autodif"),
     Entry("E-IR-015", "a module of another experiment",
