@@ -29,7 +29,7 @@ FOLDS = {
 
 NAMES = (
     *("add", "mul", "sub", "where", "tanh", "exp", "constant", "iota", "argmax", "take", "cumsum"),
-    *("sum", "sum", "keep", "amax", "softmax", "logsumexp", "line", "column", "matmul"),
+    *("sum", "sum", "keep", "amax", "softmax", "logsumexp", "line", "column", "matmul", "norm", "tail"),
     *("reshape", "transpose", "slice", "pad", "concat"),
 )
 
@@ -80,6 +80,14 @@ def _step(b: Builder, name: str, x: Val, y: Val, n: int) -> Val:
             return x - b("broadcast", mean, shape=shape)
         case "column" if rank > 1:  # the gradient of a bias
             return b("sum", x, axes=tuple(range(rank - 1)), keepdims=False)
+        case "norm" if rank > 1:
+            gain = b("sum", x, axes=tuple(range(rank - 1)), keepdims=False)
+            made, mean, r = b.several("layer_norm", x, gain, gain, eps=0.25)
+            return made + b("broadcast", mean * r, shape=shape)
+        case "tail" if rank > 1:
+            labels = b("argmax", x, axis=rank - 1, keepdims=False)
+            loss, lse = b.several("cross_entropy", x, labels, outside="error")
+            return loss + lse
         case "softmax" | "cumsum" if rank:
             return b(name, x, axis=axis)
         case "logsumexp" if rank:
