@@ -161,7 +161,7 @@ def test_the_same_module_gives_the_same_groups() -> None:
             Fuse().run(module, context)
             texts.append(str(module))
     assert texts[0] == texts[1]
-    assert texts[0].count("sx.group") > 2
+    assert texts[0].count("sx.group") > 1
 
 
 def test_another_target_is_refused() -> None:
