@@ -57,7 +57,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "sx-simplify",
     ),
     # What each device adds: it groups, orders and lays out for itself.
-    "cpu": ("sx-schedule", "sx-plan-memory"),
+    "cpu": ("sx-fuse", "sx-schedule", "sx-plan-memory"),
     # All that can find a fault; what is left to simplify afterwards would only be thrown away.
     "check": ("sx-step-sums", "sx-simplify", "sx-autodiff"),
 }

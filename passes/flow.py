@@ -21,10 +21,11 @@ def operations_of(func: Any) -> list[Any]:
     return [op.operation for op in func.regions[0].blocks[0].operations]
 
 
-def read_flow(func: Any, *, places: bool = True) -> Dataflow:
+def read_flow(func: Any, *, places: bool = True, bodies: bool = True) -> Dataflow:
     """The dataflow of a `func.func`, its loops and groups with theirs. Nodes stand in the order of the operations.
 
-    Without `places` spans and paths are left out, which cost more than all else to read.
+    Without `places` spans and paths are left out, which cost more than all else to read; without `bodies` loops and
+    groups are names alone.
     """
     block = func.regions[0].blocks[0]
     numbers: dict[Any, int] = {argument: i for i, argument in enumerate(block.arguments)}
@@ -43,6 +44,8 @@ def read_flow(func: Any, *, places: bool = True) -> Dataflow:
         record = definition_of(op)
         if record is not None:
             nodes.append(Node(record.name, record, attrs_of(op), ins, tuple(outs), span=span, path=path))
+        elif not bodies:
+            nodes.append(Node("call", None, {}, ins, tuple(outs), span=span, path=path))
         else:
             nodes.append(_called(op, ins, tuple(outs), places, span, path))
     return Dataflow(tuple(types), len(block.arguments), tuple(nodes), tuple([numbers[v] for v in terminator.operands]))
@@ -64,7 +67,10 @@ def _called(op: Any, ins: tuple[int, ...], outs: tuple[int, ...], places: bool, 
     first = next((v for v, flag in zip((*op.operands, *op.results), cut, strict=True) if flag), None)
     extent = type_of(first).shape[: len(tile)] if first is not None else ()
     shapes = tile_shapes(extent, tile)
-    tiles = Tiles(extent, cut, shapes)
+    folds = ("",) * len(outs)
+    if "sx.fold" in func.attributes:
+        folds = tuple([ir.StringAttr(fold).value for fold in ir.ArrayAttr(func.attributes["sx.fold"])])
+    tiles = Tiles(extent, cut, shapes, folds)
     bodies = tuple([cut_flow(whole, extent, shape, cut) for shape in shapes])
     return Node(group.family, None, {}, ins, outs, tiles, bodies, span, path)
 

@@ -38,7 +38,7 @@ class Schedule(Pass):
 
 
 def _schedule(func: Any) -> bool:
-    flow = read_flow(func, places=False)
+    flow = read_flow(func, places=False, bodies=False)
     ops = operations_of(func)
     order = better_order(flow, _behind(ops[:-1]))
     if order == list(range(len(order))):

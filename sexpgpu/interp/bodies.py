@@ -15,6 +15,15 @@ from sexpgpu.plan.tiles import tile_places
 if TYPE_CHECKING:
     from sexpgpu.interp.program import Program
 
+FOLDS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "or": np.logical_or,
+    "and": np.logical_and,
+}
+
 
 @frozen(eq=False)
 class Iteration:
@@ -53,6 +62,7 @@ class Tiling:
     places: tuple[tuple[tuple[slice, ...], Program], ...]
     cut_operands: tuple[bool, ...]
     cut_results: tuple[bool, ...]
+    folds: tuple[np.ufunc | None, ...]  # for each result, how the tiles' parts are put together
 
     @classmethod
     def of(cls, tiles: Tiles, bodies: Sequence[Program], operands: int) -> Tiling:
@@ -60,12 +70,20 @@ class Tiling:
         places = []
         for place in tile_places(tiles.extent, tiles.shapes[0]):
             places.append((place, by_shape[tuple([part.stop - part.start for part in place])]))
-        return cls(tuple(places), tiles.cut[:operands], tiles.cut[operands:])
+        folds = tuple([FOLDS.get(fold) for fold in tiles.folds])
+        return cls(tuple(places), tiles.cut[:operands], tiles.cut[operands:], folds)
 
     def __call__(self, operands: Sequence[Array], outs: Sequence[Array]) -> None:
-        for place, body in self.places:
-            into = [out[place] if cut else out for out, cut in zip(outs, self.cut_results, strict=True)]
-            body.run(self._cut(operands, place), into)
+        for number, (place, body) in enumerate(self.places):
+            into: list[Array | None] = []
+            for out, cut, fold in zip(outs, self.cut_results, self.folds, strict=True):
+                part = out[place] if cut else out
+                into.append(part if fold is None or number == 0 else None)
+            given = body.run(self._cut(operands, place), into)
+            if number:
+                for out, part, fold in zip(outs, given, self.folds, strict=True):
+                    if fold is not None:
+                        fold(out, part, out=out)
 
     def tiles_of(self, operands: Sequence[Array]) -> Iterator[tuple[Program, list[Array]]]:
         """The body of each tile and what it takes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from sexpgpu.experiment import Graph
 from sexpgpu.plan.allocation import Allocation, allocate, cpu_bytes, homes_of, sharing
 from sexpgpu.plan.arena import aligned
-from sexpgpu.plan.dataflow import Dataflow, Node
+from sexpgpu.plan.dataflow import Dataflow, Node, Structure
 from sexpgpu.plan.records import GraphPlan, Slot, Step, Turns
 
 INNER = Graph("", "", (), ())
@@ -31,7 +32,9 @@ def build(spec: Graph, flow: Dataflow, allocation: Allocation | None) -> GraphPl
             constants.append(constant_of(node))
         else:
             attrs = tuple(node.attrs.items())
-            bodies = tuple([build(INNER, body, allocation_of(body) if planned else None) for body in node.bodies])
+            bodies = tuple(
+                [build(INNER, body, body_allocation(body.structure) if planned else None) for body in node.bodies]
+            )
             steps.append(Step(node.name, node.ins, node.outs, attrs, node.how, bodies, workspace, node.span, node.path))
     slots = tuple([Slot(type, home) for type, home in zip(flow.types, allocation.homes, strict=True)])
     return GraphPlan(spec, slots, tuple(steps), tuple(constants), flow.results, allocation.memory)
@@ -40,6 +43,12 @@ def build(spec: Graph, flow: Dataflow, allocation: Allocation | None) -> GraphPl
 def allocation_of(flow: Dataflow) -> Allocation:
     """Lay out the arena of a graph, its bodies' within it."""
     return allocate(flow, [workspace_of(node) for node in flow.nodes])
+
+
+@functools.lru_cache(maxsize=1024)
+def body_allocation(structure: Structure) -> Allocation:
+    """The arena of a body. Layers repeat, so most bodies have been laid out before."""
+    return allocation_of(structure.flow)
 
 
 def workspace_of(node: Node) -> int:
@@ -56,7 +65,7 @@ def state_sizes(body: Dataflow, states: int) -> Sequence[int]:
 
 
 def _arena(body: Dataflow) -> int:
-    memory = allocation_of(body).memory
+    memory = body_allocation(body.structure).memory
     assert memory is not None
     return memory.arena
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import cached_property
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from sexpgpu.diag import Span
-from sexpgpu.dialects.opdef import Constant, OpDef
+from sexpgpu.dialects.opdef import Constant, Dense, OpDef
 from sexpgpu.plan.records import Tiles, Turns
 from sexpgpu.tensortype import TensorType
 
@@ -40,3 +42,21 @@ class Dataflow:
     given: int
     nodes: tuple[Node, ...]
     results: tuple[int, ...]
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What two dataflows share that differ in places and in the values of constants alone."""
+        nodes = tuple([(node.name, node.ins, node.outs, _known(node.attrs)) for node in self.nodes])
+        return Structure((self.types, self.given, self.results, nodes), self)
+
+
+@frozen
+class Structure:
+    """A dataflow by its structure: equal for the same block of each layer, so that it is planned once."""
+
+    key: Hashable
+    flow: Dataflow = field(eq=False)
+
+
+def _known(attrs: dict[str, Any]) -> Hashable:
+    return tuple([value for value in attrs.values() if not isinstance(value, Dense)])

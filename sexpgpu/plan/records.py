@@ -83,12 +83,14 @@ class Tiles:
     """A step's body runs once for each tile of the leading axes `extent`.
 
     `cut` says for each operand, then for each result, whether it has these axes; `shapes` are the shapes that tiles
-    have, whole ones first, each with a body of its own.
+    have, whole ones first, each with a body of its own. A result that is not cut is what the tiles give, in order,
+    under its fold: `add`, `mul`, `max`, `min`, `or` or `and`.
     """
 
     extent: tuple[int, ...]
     cut: tuple[bool, ...]
     shapes: tuple[tuple[int, ...], ...]
+    folds: tuple[str, ...]
 
 
 @frozen

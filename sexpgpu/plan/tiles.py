@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 from sexpgpu.dialects.opdef import Dense, OpDef
-from sexpgpu.plan.dataflow import Dataflow, Node
+from sexpgpu.plan.dataflow import Dataflow, Node, Structure
 from sexpgpu.tensortype import TensorType
 
 Ints = tuple[int, ...]
@@ -34,17 +35,29 @@ def cut_flow(whole: Dataflow, extent: Ints, shape: Ints, cut: Sequence[bool]) ->
     """The body of a group for one tile: `cut` says for each argument, then each result, whether it is cut."""
     if shape == extent:
         return whole
-    types = [
-        cut_type(type, shape) if flag else type for type, flag in zip(whole.types[: whole.given], cut, strict=False)
-    ]
+    types, attrs = _cut(whole.structure, extent, shape, tuple(cut[: whole.given]))
     nodes = []
+    for node, known in zip(whole.nodes, attrs, strict=True):
+        # The values of constants are no part of the structure.
+        given = cut_attrs(node.record, node.attrs, extent, shape) if node.record and node.is_constant else known
+        nodes.append(Node(node.name, node.record, given, node.ins, node.outs, span=node.span, path=node.path))
+    return Dataflow(types, whole.given, tuple(nodes), whole.results)
+
+
+@functools.lru_cache(maxsize=1024)
+def _cut(
+    structure: Structure, extent: Ints, shape: Ints, cut: tuple[bool, ...]
+) -> tuple[tuple[TensorType, ...], tuple[dict[str, Any], ...]]:
+    """The types of a tile's values and the attributes of its operations."""
+    whole = structure.flow
+    types = [cut_type(type, shape) if flag else type for type, flag in zip(whole.types, cut, strict=False)]
+    attrs = []
     for node in whole.nodes:
         assert node.record is not None, "groups hold operations of the table"
-        attrs = cut_attrs(node.record, node.attrs, extent, shape)
-        inferred = node.record.infer(*[types[v] for v in node.ins], **attrs)
+        attrs.append(cut_attrs(node.record, node.attrs, extent, shape))
+        inferred = node.record.infer(*[types[v] for v in node.ins], **attrs[-1])
         types += inferred if isinstance(inferred, tuple) else (inferred,)
-        nodes.append(Node(node.name, node.record, attrs, node.ins, node.outs, span=node.span, path=node.path))
-    return Dataflow(tuple(types), whole.given, tuple(nodes), whole.results)
+    return tuple(types), tuple(attrs)
 
 
 def cut_attrs(record: OpDef, attrs: dict[str, Any], extent: Ints, shape: Ints) -> dict[str, Any]:
