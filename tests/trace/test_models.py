@@ -88,3 +88,37 @@ def test_initializers_have_their_moments(initializer: str, deviation: float, mos
     assert abs(x.mean()) < 0.03 * deviation
     assert abs(x.std() / deviation - 1) < 0.02
     assert np.abs(x).max() <= most
+
+
+def test_a_constant_initializer_gives_the_shape_that_it_is_asked_for() -> None:
+    for initializer, value in (("(zeros-init)", 0.0), ("(ones-init)", 1.0), ("(constant-init -2.5)", -2.5)):
+        np.testing.assert_array_equal(drawn(initializer, 3, 2), np.full((3, 2), value))
+    np.testing.assert_array_equal(drawn("(init-by (lambda (shape) (* 3.0 (eye (car shape)))))", 2, 2), 3.0 * np.eye(2))
+
+
+TOWER = """
+(defmodel net ()
+  (defsub layers (repeat (i 3) (linear width (if (= i 2) 2 width) :bias (= i 1))))
+  (defsub twins (repeat 2 (linear 2 2 :bias nil)))
+  (forward (x) (dolist (layer (append layers twins) x) (setq x (funcall layer x)))))
+"""
+
+
+@pytest.mark.parametrize(
+    ("selector", "paths"),
+    [
+        ("", "layers.0.weight layers.1.weight layers.1.bias layers.2.weight twins.0.weight twins.1.weight"),
+        ('"*.bias"', "layers.1.bias"),
+        ("(lambda (p) (equal (shape p) '(2 2)))", "twins.0.weight twins.1.weight"),
+        ('\'("*layers.2*" "*twins.0*")', "layers.2.weight twins.0.weight"),
+    ],
+)
+def test_the_parameters_of_a_model_by_their_paths(selector: str, paths: str, tmp_path: Path) -> None:
+    expected = " ".join(f'"model.{path}"' for path in paths.split())
+    objective = (
+        "(defun objective (logits labels)"
+        f" (assert (equal (mapcar (lambda (p) (parameter-path p)) (parameters model {selector})) '({expected})))"
+        " (cross-entropy logits labels))"
+    )
+    with compiled(write(tmp_path, model=TOWER, objective=objective)) as done:
+        assert done.diagnostics.errors == []

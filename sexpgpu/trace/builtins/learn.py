@@ -139,7 +139,11 @@ def call(child: Any, arguments: Any) -> Any:
 
 @library.builtin("parameters", "(model &optional selector)")
 def parameters(root: Any, selector: Any = NIL) -> Any:
-    """The parameters under a model once each, in order; a selector is a glob over paths, a predicate or a list."""
+    """The parameters under a model once each, in order; a selector is a glob over paths, a predicate or a list.
+
+    Errors: E-TYPE-013 no model; E-ARG-010 no selector.
+    Source: docs: Models and parameters.
+    """
     if not isinstance(root, Model):
         raise error("E-TYPE-013", "`parameters` needs a model", actual=show(root))
     if selector is not NIL:
@@ -150,7 +154,11 @@ def parameters(root: Any, selector: Any = NIL) -> Any:
 
 @library.builtin("part", "(model name)")
 def part(root: Any, key: Any) -> Any:
-    """A child of a model by name (E-PARAM-007 names those there are)."""
+    """A child of a model by name (E-PARAM-007 names those there are).
+
+    Errors: E-PARAM-007 no such child; E-TYPE-013 no model.
+    Source: docs: Models and parameters.
+    """
     if not isinstance(root, Model):
         raise error("E-TYPE-013", "`part` needs a model", actual=show(root))
     wanted = name("part", key)
@@ -166,7 +174,11 @@ def part(root: Any, key: Any) -> Any:
 
 @library.builtin("frozen", "(model)")
 def frozen(root: Any) -> Frozen:
-    """The same instance under stop-gradient: calling it trains its inputs' makers, not its parameters (E-TYPE-013)."""
+    """The same instance under stop-gradient: calling it trains its inputs' makers, not its parameters (E-TYPE-013).
+
+    Errors: E-TYPE-013 no model.
+    Source: docs: Models and parameters.
+    """
     if isinstance(root, Frozen):
         return root
     if not isinstance(root, Model):
@@ -176,7 +188,11 @@ def frozen(root: Any) -> Frozen:
 
 @library.builtin("parameter-path", "(parameter)")
 def parameter_path(parameter: Any) -> str:
-    """The path of a parameter, `model.blocks.0.attn.qkv.weight`."""
+    """The path of a parameter, `model.blocks.0.attn.qkv.weight`.
+
+    Errors: E-TYPE-013 no parameter.
+    Source: docs: Models and parameters.
+    """
     if not isinstance(parameter, Parameter):
         raise error("E-TYPE-013", "`parameter-path` needs a parameter", actual=show(parameter))
     return parameter.path or parameter.name
@@ -184,7 +200,11 @@ def parameter_path(parameter: Any) -> str:
 
 @library.builtin("set-buffer", "(buffer value)")
 def set_buffer(target: Any, value: Any) -> Any:
-    """Propose a buffer's next value; every microbatch reads the step's starting one (E-FLOW-005 outside training)."""
+    """Propose a buffer's next value; every microbatch reads the step's starting one (E-FLOW-005 outside training).
+
+    Errors: E-FLOW-005 outside training; E-FLOW-004 inside scan or grad; E-SHAPE-024 another type; E-PARAM-010 twice.
+    Source: docs: Models and parameters.
+    """
     graph = current_graph("set-buffer")
     graph.must_be_open("set-buffer")
     if not isinstance(target, Buffer):

@@ -118,7 +118,11 @@ def _states(states: Any) -> tuple[StateDeclaration, ...]:
 
 @library.builtin("optimizer-groups", "(default &rest groups)")
 def optimizer_groups(default: Any, *groups: Any) -> OptimizerGroups:
-    """An optimizer with groups of parameters that differ."""
+    """An optimizer with groups of parameters that differ.
+
+    Errors: E-OPT-001 no optimizer or group; E-OPT-002 a parameter in two groups; W-OPT-001 a group of none.
+    Source: docs: Optimizer groups.
+    """
     if not isinstance(default, Optimizer):
         raise error("E-OPT-001", "`optimizer-groups` needs an optimizer first", actual=show(default))
     for given in groups:
@@ -143,7 +147,11 @@ def require_selector(what: str, selector: Any) -> None:
 
 @library.builtin("group", "(selector &rest overrides)")
 def group(selector: Any, *overrides: Any) -> GroupDeclaration:
-    """Parameters that a selector picks, with other hyperparameters or another optimizer (E-ARG-010 for no selector)."""
+    """Parameters that a selector picks, with other hyperparameters or another optimizer (E-ARG-010 for no selector).
+
+    Errors: E-ARG-010 no selector.
+    Source: docs: Optimizer groups.
+    """
     require_selector("group", selector)
     return GroupDeclaration(selector, overrides, current_span())
 
@@ -153,6 +161,9 @@ def inner_update(inner: Any, param: Any, grad: Any, ctx: Any) -> Tensor:
     """The next value of a tensor of the parameter's type, as an optimizer that is a hyperparameter has it.
 
     E-OPT-008 when it is none, or the tensors are of another type.
+
+    Errors: E-OPT-008 no optimizer of this one's, or tensors of another type.
+    Source: docs: Writing optimizers.
     """
     return current_update("inner-update").apply(inner, param, grad, ctx)
 
@@ -180,7 +191,11 @@ def step_tensor() -> Tensor:
 
 @library.builtin("run-steps", "()")
 def run_steps() -> Any:
-    """Planned steps of the run: an integer when `defrun` says it, else a scalar the loop feeds."""
+    """Planned steps of the run: an integer when `defrun` says it, else a scalar the loop feeds.
+
+    Errors: E-FLOW-003 outside a graph.
+    Source: docs: sexpgpu/optim.
+    """
     graph = current_graph("run-steps")
     return graph.steps if graph.steps is not None else graph.cast_float(graph.context_value("steps"))
 
