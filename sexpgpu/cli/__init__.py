@@ -17,6 +17,7 @@ from sexpgpu import __version__
 
 VERBS = {
     "check": "compile a file and report every mistake in it",
+    "diff": "say what two experiments differ in",
     "doctor": "say whether a run can start on this machine",
     "eval": "print the value of every top-level form",
     "explain": "say what the compiler made of a file",

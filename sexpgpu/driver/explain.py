@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sexpgpu import __version__
-from sexpgpu.diag import Span
-from sexpgpu.dialects.locations import span_of
+from sexpgpu.diag import CallSite, Span
+from sexpgpu.dialects.locations import path_of, span_of
 from sexpgpu.dialects.loops import loop_of
 from sexpgpu.dialects.opdef import (
     Constant,
@@ -28,8 +28,9 @@ from sexpgpu.dialects.opdef import (
 from sexpgpu.dialects.read import definition_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.driver.compile import LIBRARY, Compilation
-from sexpgpu.experiment import Evaluation, Experiment, Graph
+from sexpgpu.driver.islands import islands
 from sexpgpu.driver.planning import load
+from sexpgpu.experiment import Evaluation, Experiment, Graph
 from sexpgpu.passes.base import functions, graphs
 from sexpgpu.passes.precision import ADDED
 from sexpgpu.tensortype import TensorType
@@ -37,7 +38,13 @@ from sexpgpu.tensortype import TensorType
 LARGEST = 10
 """How many tensors of a graph the report lists."""
 
-_FAMILIES: dict[type[Any], str] = {
+FAMILIES = (
+    *("input", "const", "unary", "binary", "compare", "select", "reduce", "shape"),
+    *("product", "row", "index", "window", "scan", "order", "random", "loop"),
+)
+"""What operations are counted under, in the order of the report."""
+
+_OF_KIND: dict[type[Any], str] = {
     Constant: "const",
     Contract: "product",
     Index: "index",
@@ -66,12 +73,17 @@ def explain(done: Compilation) -> dict[str, Any]:
         "selection": selection
         + [{"name": k.name, "value": k.value, "source": k.source} for k in experiment.manifest.knobs],
         "parameters": [_parameter(p) for p in experiment.parameters],
-        "buffers": [{"path": b.path, "shape": list(b.type.shape), "dtype": b.type.dtype} for b in experiment.buffers],
+        "buffers": [
+            {"path": b.path, "shape": list(b.type.shape), "dtype": b.type.dtype, "elements": b.type.size}
+            for b in experiment.buffers
+        ],
         "groups": _groups(experiment),
         "graphs": _graphs(done, experiment),
         "step": _step(done, experiment),
+        "islands": _islands(done, experiment),
         "passes": [
-            {"pass": t.spec, "ms": round(t.ms, 3), "before": t.ops_before, "after": t.ops_after} for t in done.timings
+            {"pass": t.spec, "ms": round(t.ms, 3), "before": t.ops_before, "after": t.ops_after, "did": t.did}
+            for t in done.timings
         ],
         "device": None,
     }
@@ -104,7 +116,7 @@ def _groups(experiment: Experiment) -> list[dict[str, Any]]:
             "elements": sum(sizes[p] for p in g.params),
             "states": list(g.states),
             "state_elements": sum(states[p] for p in g.params),
-            "constants": list(g.constants),
+            "constants": sorted(g.constants),
         }
         for g in experiment.groups
     ]
@@ -113,7 +125,7 @@ def _groups(experiment: Experiment) -> list[dict[str, Any]]:
 def family(record: OpDef, result: TensorType) -> str:
     """The family that a report counts an operation under, by its kind."""
     if not isinstance(record.kind, Pointwise):
-        return _FAMILIES[type(record.kind)]
+        return _OF_KIND[type(record.kind)]
     if result.dtype == "bool":
         return "compare"
     return {1: "unary", 2: "binary"}.get(len(record.operands), "select")
@@ -131,29 +143,46 @@ def _graphs(done: Compilation, experiment: Experiment) -> list[dict[str, Any]]:
 
 def _graph(func: Any, graph: Graph) -> dict[str, Any]:
     families: Counter[str] = Counter(input=len(graph.inputs))
-    tensors: list[tuple[int, TensorType, str, str]] = []
+    tensors: list[tuple[TensorType, str, Any]] = []
     operations = list(_operations(func))
     for op in operations:
         record = definition_of(op)
         name = record.name if record is not None else "scan"
         families[family(record, type_of(op.results[0])) if record is not None else "loop"] += 1
         for result in op.results:
-            kind = type_of(result)
-            tensors.append((kind.size, kind, name, _place(span_of(op.location))))
-    tensors.sort(key=lambda t: -t[0])
+            tensors.append((type_of(result), name, op.location))
+    tensors.sort(key=lambda t: -t[0].size)
     return {
         "name": graph.name,
         "nodes": len(operations) + len(graph.inputs),
         "casts": sum(ADDED in op.attributes for op in operations),
-        "ops": dict(families.most_common()),
+        "ops": {name: families[name] for name in FAMILIES if families[name]},
         "emits": [f"{o.role} {o.name}" for o in graph.outputs if o.role in ("metric", "counter")]
         + (["metric train/loss"] if any(o.role == "loss" for o in graph.outputs) else [])
         + [f"counter {name}" for name, _ in graph.counters],
-        "largest": [
-            {"elements": size, "shape": list(kind.shape), "dtype": kind.dtype, "op": name, "place": place}
-            for size, kind, name, place in tensors[:LARGEST]
-        ],
+        "largest": [_tensor(*each) for each in tensors[:LARGEST]],
     }
+
+
+def _tensor(kind: TensorType, op: str, location: Any) -> dict[str, Any]:
+    made = {"op": op, "path": path_of(location) or None, "place": _place(span_of(location))}
+    return {"elements": kind.size, "shape": list(kind.shape), "dtype": kind.dtype, **made}
+
+
+def _islands(done: Compilation, experiment: Experiment) -> list[dict[str, Any]]:
+    """Where the graphs that a policy may round keep f32; nothing where it rounds none."""
+    by_symbol = {g.symbol: g for g in experiment.graphs.values()}
+    found = []
+    for func in graphs(done.module):
+        graph = by_symbol[func.attributes["sym_name"].value]
+        rounded = experiment.run.precision == "bf16" and graph.rows is not None
+        if rounded or any(ADDED in op.attributes for op in _operations(func)):
+            kept = [
+                {"path": i.path or None, "place": _place(i.span) if i.span else None, "ops": dict(i.ops)}
+                for i in islands(func)
+            ]
+            found.append({"graph": graph.name, "kept": kept})
+    return found
 
 
 def _operations(func: Any) -> Iterator[Any]:
@@ -165,9 +194,11 @@ def _operations(func: Any) -> Iterator[Any]:
 
 
 def _place(span: Span | None) -> str:
-    """`file:line`; a standard module's file as it is in the tree, wherever that is installed."""
+    """`file:line`, inside a standard module where the form leads there: its file as it is in the tree."""
     if span is None:
         return ""
+    if isinstance(span, CallSite):
+        span = span.inside
     file = Path(span.file)
     root = LIBRARY.parent.parent
     return f"{file.relative_to(root).as_posix() if file.is_relative_to(root) else span.file}:{span.line}"

@@ -87,7 +87,7 @@ def test_explain_tells_the_plan(tmp_path: Path) -> None:
     text = sexpgpu("explain", file, "--set", "width=3").stdout
     assert text.startswith("experiment.sx: 2 parameters, 4 steps, precision f32  (sexpgpu ")
     assert "width  3           set" in text
-    assert "model.out.weight" in text
+    assert "    out.weight  [2, 3]  f32        6  default\n" in text
     assert "val: every 2 steps, at the end, the whole loader in batches of 4" in text
     document = answer("explain", file)
     assert document["step"]["records"] == 4

@@ -1,0 +1,135 @@
+"""`sexpgpu diff`: what two experiments, or two stages of one, differ in."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sexpgpu.cli import report
+
+if TYPE_CHECKING:
+    from sexpgpu.driver.diff import Facts
+    from sexpgpu.lang.selection import Selection
+
+Told = list[dict[str, Any]]
+"""Diagnostics as `--json` has them."""
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="A [B]", type=click.Path(path_type=Path))
+@report.selection_options
+@click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Give it twice: compare two stages of A.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 where there is a difference.")
+@report.json_option
+def command(
+    files: tuple[Path, ...],
+    selected: Selection,
+    stages: tuple[str, ...],
+    exit_code: bool,
+    as_json: bool,
+) -> int:
+    """Compare the experiments A and B and print only what differs. The selection flags are for B.
+
+    \b
+    sexpgpu diff mine.sx theirs.sx
+    sexpgpu diff examples/moons.sx examples/moons.sx --set lr=0.25
+    sexpgpu diff examples/moons.sx --stage traced --stage 02-simplify
+
+    With two stages, compare the module of the one file A as they leave it.
+
+    Exit code 0 whether there is a difference or not (with --exit-code 1 where there is), 1 where a file has an error.
+    """
+    if stages and (len(stages) != 2 or len(files) != 1):
+        raise click.UsageError("--stage is given twice, with one file")
+    if not stages and len(files) != 2:
+        raise click.UsageError("diff takes two files; name one twice to compare it with another selection of itself")
+    from sexpgpu.lang.limits import run_deep
+
+    if stages:
+        return run_deep(lambda: _stages(files[0], selected, stages, exit_code, as_json))
+    return run_deep(lambda: _experiments(files[0], files[1], selected, exit_code, as_json))
+
+
+def _experiments(a: Path, b: Path, selected: Selection, exit_code: bool, as_json: bool) -> int:
+    from sexpgpu.driver.diff import difference
+    from sexpgpu.driver.diff_text import text_of
+    from sexpgpu.lang.selection import Selection
+
+    of_a, told_a, code_a = _compiled(a, Selection(), None if as_json else [])
+    of_b, told_b, code_b = _compiled(b, selected, None if as_json else told_a)
+    sides = {"a": _words(a, Selection()), "b": _words(b, selected)}
+    told = {"diagnostics": {"a": told_a, "b": told_b}}
+    if of_a is None or of_b is None:
+        if as_json:
+            report.print_json({"verb": "diff", "ok": False, **sides, **told})
+        return max(code_a, code_b)
+    found = difference(of_a, of_b)
+    if as_json:
+        sections = {
+            section: [{"key": row.key, "a": row.a, "b": row.b} for row in rows] for section, rows in found.items()
+        }
+        report.print_json({"verb": "diff", "ok": True, **sides, "identical": not found, "sections": sections, **told})
+    else:
+        click.echo(text_of(sides["a"], sides["b"], found))
+    return int(exit_code and bool(found))
+
+
+def _compiled(file: Path, selected: Selection, known: Told | None) -> tuple[Facts | None, Told, int]:
+    """The facts of a file, None where it has errors; its diagnostics; the exit code that they ask for.
+
+    Errors are printed unless they are `known`, as those of a file compared with itself; none at all where that is None.
+    """
+    from sexpgpu.driver.compile import compiling
+    from sexpgpu.driver.diff import facts
+
+    with compiling(file, selected) as done:
+        told = report.diagnostics_json(done.diagnostics, done.session.sources)
+        if done.ok:
+            return facts(done), told, 0
+        if known is not None and told != known:
+            report.print_diagnostics(done.diagnostics, done.session.sources)
+        return None, told, report.failure_code(done.diagnostics)
+
+
+def _stages(file: Path, selected: Selection, stages: tuple[str, ...], exit_code: bool, as_json: bool) -> int:
+    from sexpgpu.driver.compile import compiling
+    from sexpgpu.driver.diff_stages import GraphText, changes, text_of, texts
+    from sexpgpu.driver.pipeline import Passes, stage_number, whole
+
+    pipeline = whole()
+    wanted = [stage_number(stage, pipeline) for stage in stages]
+    reached: dict[int, dict[str, GraphText]] = {}
+
+    def observe(number: int, name: str, module: Any, timing: Any) -> None:
+        if number in wanted:
+            reached[number] = texts(module)
+
+    with compiling(file, selected, pipeline=pipeline, passes=Passes(until=max(wanted), observer=observe)) as done:
+        told = report.diagnostics_json(done.diagnostics, done.session.sources)
+        a, b = (f"{_words(file, selected)} --stage {shlex.quote(stage)}" for stage in stages)
+        if done.diagnostics.errors:
+            if as_json:
+                report.print_json({"verb": "diff", "ok": False, "a": a, "b": b, "diagnostics": told})
+            else:
+                report.print_diagnostics(done.diagnostics, done.session.sources)
+            return report.failure_code(done.diagnostics)
+    found = changes(*(reached[number] for number in wanted))
+    if as_json:
+        graphs = [{"graph": c.graph, "before": c.before, "after": c.after, "lines": c.lines} for c in found]
+        document = {"a": a, "b": b, "identical": not found, "graphs": graphs, "diagnostics": told}
+        report.print_json({"verb": "diff", "ok": True, **document})
+    else:
+        click.echo(text_of(a, b, found))
+    return int(exit_code and bool(found))
+
+
+def _words(file: Path, selected: Selection) -> str:
+    """A side as the words of the command line that select it: `my-run.sx --set lr=0.25`."""
+    words = [str(file)]
+    for flag, value in (("--variant", selected.variant), ("--sweep", selected.sweep), ("--point", selected.point)):
+        words += [flag, str(value)] if value is not None else []
+    words += [word for text in selected.sets for word in ("--set", text)]
+    return shlex.join(words)
