@@ -12,6 +12,7 @@ from sexpgpu.diag import CallSite, Span
 from sexpgpu.dialects.locations import path_of, span_of
 from sexpgpu.dialects.loops import loop_of
 from sexpgpu.dialects.opdef import (
+    Composite,
     Constant,
     Contract,
     Index,
@@ -40,11 +41,12 @@ LARGEST = 10
 
 FAMILIES = (
     *("input", "const", "unary", "binary", "compare", "select", "reduce", "shape"),
-    *("product", "row", "index", "window", "scan", "order", "random", "loop"),
+    *("product", "row", "composite", "index", "window", "scan", "order", "random", "loop"),
 )
 """What operations are counted under, in the order of the report."""
 
 _OF_KIND: dict[type[Any], str] = {
+    Composite: "composite",
     Constant: "const",
     Contract: "product",
     Index: "index",
