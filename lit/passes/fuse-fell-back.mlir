@@ -52,11 +52,11 @@ func.func @rounded(%x: tensor<64x1024xbf16>) -> tensor<1024xbf16> {
   return %s : tensor<1024xbf16>
 }
 
-// A GPU's rows are the last axes; padding and running sums move elements within a line.
+// A GPU's rows are the last axes, and running sums are kernels of their own.
 // CHECK-LABEL: func.func @middle(
 // CPU: call @row_1(%arg0)
 // CUDA: "sx.softmax"{{.*}}sx.fell_back = "shape: what it works along is neither the last axes nor the first"
-// CUDA: "sx.cumsum"{{.*}}sx.fell_back = "shape: a line's elements come from other places of the line"
+// CUDA: "sx.cumsum"{{.*}}sx.fell_back = "shape: an element comes from all before it"
 func.func @middle(%x: tensor<64x32x128xf32>) -> tensor<64x32x128xf32> {
   %s = "sx.softmax"(%x) {axis = 1 : i64} : (tensor<64x32x128xf32>) -> tensor<64x32x128xf32>
   %c = "sx.cumsum"(%s) {axis = 2 : i64} : (tensor<64x32x128xf32>) -> tensor<64x32x128xf32>

@@ -117,20 +117,20 @@ class Clustering:
             if i in treatment.whole:
                 return "shape: it reads in full what the group makes by parts"
             lead = lead[: reading.passed[value]]
-        if self._mixed(_uses(reading, op, treatment), cluster):
+        if self._mixed(*_uses(reading, op, treatment), cluster):
             return "shape: it reads in full what the group reads by parts"
         return self._length(lead, max(cluster.largest, treatment.largest), max(cluster.line, treatment.line)) or (
             self._uneven(lead, cluster.sizes | {reading.types[v].size for v in reading.results[op]}) or lead
         )
 
-    def _mixed(self, uses: tuple[set[int], set[int]], cluster: Cluster) -> bool:
-        """Whether of what is read by parts, and in full, the set reads anything the other way."""
-        parts, whole = uses
-        if cluster.whole & parts:
-            return True
-        return bool(whole) and not whole.isdisjoint(
-            self.reading.root[v] for op in cluster.ops for v in self.reading.operands[op]
-        )
+    def _mixed(self, parts: set[int], whole: set[int], cluster: Cluster) -> bool:
+        """Whether the set reads in full what is read by `parts`, or the other way round."""
+        return not cluster.whole.isdisjoint(parts) or (bool(whole) and not whole.isdisjoint(self._parts(cluster)))
+
+    def _parts(self, cluster: Cluster) -> set[int]:
+        """The roots of all that a set reads by parts."""
+        reading = self.reading
+        return {reading.root[v] for op in cluster.ops for v in reading.operands[op]} - cluster.whole
 
     def _inside(self, value: int, cluster: Cluster) -> bool:
         maker = self.reading.maker_of(value)
@@ -198,7 +198,7 @@ class Clustering:
             if other.region or other.plain is None or other.plain < computing.again:
                 return False
         lead = self._lead_of_both(a, b)
-        if lead is None or a.whole or b.whole:
+        if lead is None or self._mixed(self._parts(b), b.whole, a):
             return False
         first, second = (a, b) if a.place < b.place else (b, a)
         if second.place < self._before(first, second, latest):
@@ -229,7 +229,7 @@ class Clustering:
             for op in cluster.ops:
                 for value in reading.operands[op]:
                     if self._inside(value, other):
-                        if reading.root[value] in other.folded:
+                        if reading.root[value] in other.folded or reading.root[value] in cluster.whole:
                             return None
                         lead = lead[: reading.passed[value]]
         if self._length(lead, max(a.largest, b.largest), max(a.line, b.line)):

@@ -14,7 +14,7 @@ from typing import Literal
 from sexpgpu.dialects.opdef import Contract, Move, Scan
 from sexpgpu.passes.fusing.clusters import SMALL, Cluster, Clustering, holds
 from sexpgpu.passes.fusing.lines import Treatment
-from sexpgpu.passes.fusing.reading import ARGUMENT, Reading
+from sexpgpu.passes.fusing.reading import ARGUMENT, Reading, shape_of
 from sexpgpu.passes.fusing.seeds import join_product, start_columns, start_product, start_update
 
 Target = Literal["cpu", "cuda"]
@@ -59,8 +59,12 @@ def usable(reading: Reading, op: int, target: Target) -> tuple[tuple[Treatment, 
         dtype = reading.types[reading.results[op][0]].dtype
         kept = tuple(t for t in found if dtype != "bf16" or t.fold not in ("add", "mul"))
         return kept, "dtype: the parts of a bf16 sum would be rounded one by one"
-    if isinstance(reading.kinds[op], Move | Scan):
-        return (), "shape: a line's elements come from other places of the line"
+    kind = reading.kinds[op]
+    if isinstance(kind, Scan):
+        return (), "shape: an element comes from all before it"
+    if isinstance(kind, Move):  # elements are read where they were, which nothing in the group may make
+        shape = shape_of(reading, reading.results[op][0])
+        return (Treatment(shape, found[0].largest, whole=tuple(range(len(reading.operands[op])))),), ""
     kept = tuple(t for t in found if not t.fold and t.trailing)
     return kept, "shape: what it works along is neither the last axes nor the first"
 
