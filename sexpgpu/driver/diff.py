@@ -52,7 +52,9 @@ def facts(done: Compilation) -> Facts:
 def difference(a: Facts, b: Facts) -> dict[str, list[Row]]:
     """The rows by section, sections without any left out; keys in the order of `a`, then those that only `b` has."""
     found = {section: list(_rows(a.values[section], b.values[section])) for section in a.values}
-    found["graphs"] = list(graph_rows(a.graphs, b.graphs, lambda graph: _explained(graph, found)))
+    reseeded = any(row.key == "seed" for row in found["training step"])
+    rows = graph_rows(a.graphs, b.graphs, lambda graph: _explained(graph, found), reseeded=reseeded)
+    found["graphs"] = list(rows)
     return {section: found[section] for section in SECTIONS if found[section]}
 
 
@@ -66,8 +68,7 @@ def _explained(graph: str, found: dict[str, list[Row]]) -> bool:
     """Whether rows of other sections tell why the operations of a graph differ."""
     role, _, of = graph.partition(" ")
     if role == "init" and not of.startswith("state "):
-        reseeded = any(row.key == "seed" for row in found["training step"])
-        return reseeded or any(row.key == of for row in found["parameters"])
+        return any(row.key == of for row in found["parameters"])
     if role not in ("init", "update", "view"):
         return False
     group = of.partition(" of ")[2] if role == "init" else of

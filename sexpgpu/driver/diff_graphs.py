@@ -19,6 +19,7 @@ from sexpgpu.passes.base import graphs
 CODE = "code"
 """The last word of the key under which a graph's digest is."""
 
+_KEY = re.compile(r"\bkey = -?\d+ : i64")
 _TYPE = re.compile(r" \w+\[[\d, ]*\]$")
 
 
@@ -35,12 +36,14 @@ class Row:
 class GraphFacts:
     """A graph, or all those that update one group: how much of what there is, and a digest of its operations.
 
-    Initializers are not counted; their `counts` are empty.
+    `unkeyed` is the digest without the keys of random numbers, which come from the run's seed. Initializers are not
+    counted; their `counts` are empty.
     """
 
     counts: Counter[str]
     largest: dict[str, list[dict[str, Any]]]
     code: str
+    unkeyed: str
 
 
 def graph_facts(done: Compilation, report: dict[str, Any]) -> dict[str, GraphFacts]:
@@ -49,19 +52,27 @@ def graph_facts(done: Compilation, report: dict[str, Any]) -> dict[str, GraphFac
     found: dict[str, GraphFacts] = {}
     for func in graphs(done.module):
         name: str = func.attributes["sx.graph"].value
-        facts = _facts(told.get(name), _digest(func, done.module))
+        facts = _facts(told.get(name), _text(func, done.module))
         # One graph for each type of a group's members: which types those are is told by the parameters.
         together = _TYPE.sub("", name) if name.startswith(("update ", "view ", "init state ")) else name
         if (before := found.get(together)) is not None:
-            facts = evolve(facts, counts=before.counts + facts.counts, code=_hashed(before.code + facts.code))
+            facts = evolve(
+                facts,
+                counts=before.counts + facts.counts,
+                code=_hashed(before.code + facts.code),
+                unkeyed=_hashed(before.unkeyed + facts.unkeyed),
+            )
         found[together] = facts
     return found
 
 
-def graph_rows(a: dict[str, GraphFacts], b: dict[str, GraphFacts], explained: Callable[[str], bool]) -> Iterator[Row]:
+def graph_rows(
+    a: dict[str, GraphFacts], b: dict[str, GraphFacts], explained: Callable[[str], bool], *, reseeded: bool
+) -> Iterator[Row]:
     """The rows: all counts, then tensors, then digests of graphs that nothing else tells apart.
 
-    `explained` says that rows of other sections tell why the operations of a graph differ.
+    `explained` says that rows of other sections tell why the operations of a graph differ; where the runs are
+    `reseeded`, other random numbers are no difference.
     """
     names = [*a, *(name for name in b if name not in a)]
     both = [name for name in names if name in a and name in b]
@@ -75,7 +86,7 @@ def graph_rows(a: dict[str, GraphFacts], b: dict[str, GraphFacts], explained: Ca
         counted += [name] if rows else []
         yield from rows
     for name in names:
-        of_a, of_b = (side[name].code if name in side else None for side in (a, b))
+        of_a, of_b = (_code(side.get(name), reseeded) for side in (a, b))
         if of_a != of_b and name not in counted and not explained(name):
             yield Row(f"{name} {CODE}", of_a, of_b)
 
@@ -97,11 +108,16 @@ def _rows(name: str, a: dict[str, Any], b: dict[str, Any]) -> Iterator[Row]:
             yield Row(f"{name} {key}", a.get(key), b.get(key))
 
 
-def _facts(told: dict[str, Any] | None, code: str) -> GraphFacts:
+def _code(facts: GraphFacts | None, reseeded: bool) -> str | None:
+    return None if facts is None else facts.unkeyed if reseeded else facts.code
+
+
+def _facts(told: dict[str, Any] | None, text: str) -> GraphFacts:
+    digests = _hashed(text), _hashed(_KEY.sub("", text))
     if told is None:
-        return GraphFacts(Counter(), {}, code)
+        return GraphFacts(Counter(), {}, *digests)
     counts = Counter({"nodes": told["nodes"], "casts": told["casts"]}) + Counter(told["ops"])
-    return GraphFacts(counts, _largest(told) if tensors_shown(told["name"]) else {}, code)
+    return GraphFacts(counts, _largest(told) if tensors_shown(told["name"]) else {}, *digests)
 
 
 def _largest(told: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -116,10 +132,9 @@ def _largest(told: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _digest(func: Any, module: Any) -> str:
-    """Of the operations of a graph and of the functions that it calls, their places in the file apart."""
-    texts = [str(f.operation.get_asm(enable_debug_info=False)) for f in _reached(func.operation, module)]
-    return _hashed("\n".join(texts))
+def _text(func: Any, module: Any) -> str:
+    """The operations of a graph and of the functions that it calls, without their places in the file."""
+    return "\n".join(str(f.operation.get_asm(enable_debug_info=False)) for f in _reached(func.operation, module))
 
 
 def _hashed(text: str) -> str:

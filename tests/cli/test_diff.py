@@ -95,6 +95,19 @@ def test_what_is_read(diff: Diff, tmp_path: Path) -> None:
 def test_a_seed_is_no_other_initializer(diff: Diff, tmp_path: Path) -> None:
     put(tmp_path / "reseeded.sx", run="(defrun :steps 4 :seed 2)")
     assert sections(diff, "my-run.sx", "reseeded.sx") == {"training step": {"seed": (1, 2)}}
+    dropped = {"model": "(defmodel net () (defsub out (linear width 2)) (forward (x) (out (dropout x 0.5))))"}
+    put(tmp_path / "a.sx", **dropped)
+    put(tmp_path / "b.sx", **dropped, run="(defrun :steps 4 :seed 2)")
+    assert list(sections(diff, "a.sx", "b.sx")) == ["training step"]
+
+
+def test_another_initializer(diff: Diff, tmp_path: Path) -> None:
+    narrow = "(defmodel net () (defsub out (linear width 2 :init (normal 0.1))) (forward (x) (out x)))"
+    put(tmp_path / "a.sx", model=narrow)
+    put(tmp_path / "b.sx", model=narrow.replace("0.1", "0.2"), run="(defrun :steps 4 :seed 2)")
+    found = sections(diff, "a.sx", "b.sx")
+    assert list(found) == ["graphs", "training step"]
+    assert list(found["graphs"]) == ["init model.out.weight code"]
 
 
 def test_a_key_of_one_side(diff: Diff, tmp_path: Path) -> None:
