@@ -115,7 +115,7 @@ def _difference(then: Counter[str], now: Counter[str], changed: bool) -> str:
         return "nothing"
     moved = {name: now[name] - then[name] for name in {*then, *now} if now[name] != then[name]}
     if not moved:
-        return "the same operations, otherwise connected or typed"
+        return "the same operations; order, operands, types or attributes differ"
     most = sorted(moved.items(), key=lambda item: (-abs(item[1]), item[0]))
     named = ", ".join(f"{by:+d} {name.removeprefix('sx.')}" for name, by in most[:MOST_NAMED])
     return named + (f", {len(most) - MOST_NAMED} more kinds" if len(most) > MOST_NAMED else "")

@@ -21,6 +21,12 @@ class Model {
     return number < 0 ? "arg" + (-1 - number) : String(number);
   }
 
+  // `%87#1` is a part of what defines `%87`.
+  wholeValue(number) {
+    const named = number >= this.other ? /^(\d+)#\d+$/.exec(this.names[number - this.other]) : null;
+    return named ? Number(named[1]) : number;
+  }
+
   text(code) {
     let next = 2;
     return this.templates[code[0]].replaceAll(VALUE, () => "%" + this.valueName(code[next++]));
@@ -55,7 +61,10 @@ class Model {
       const mine = line.argument ? 1 : results;
       for (let i = 2; i < code.length; i++) {
         if (i - 2 < mine) defined.set(code[i], index);
-        else if (defined.has(code[i])) line.reads.push(defined.get(code[i]));
+        else {
+          const from = defined.get(this.wholeValue(code[i]));
+          if (from !== undefined) line.reads.push(from);
+        }
       }
       return line;
     });

@@ -208,7 +208,8 @@ function edgeText({from, to, values}, fn) {
   const bend = Math.max(14, Math.abs(y2 - y1) / 2);
   const width = (0.6 + Math.log10(1 + bytes) / 5).toFixed(1);
   const many = `${values.size} value${values.size > 1 ? "s" : ""}, ${sizeText(bytes)}`;
-  return `<path${y2 < y1 ? ' class="back"' : ""} d="M${x1},${y1} C${x1},${y1 + bend} ${x2},${y2 - bend} ${x2},${y2}" stroke-width="${width}">`
+  const kind = y2 < y1 ? ' class="back"' : from.id === "arguments" ? ' class="given"' : "";
+  return `<path${kind} d="M${x1},${y1} C${x1},${y1 + bend} ${x2},${y2 - bend} ${x2},${y2}" stroke-width="${width}">`
     + `<title>${escapeText(from.label + " \u2192 " + to.label + ": " + many)}</title></path>`;
 }
 
