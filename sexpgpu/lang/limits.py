@@ -32,7 +32,7 @@ class Limits:
     A step is the work of an empty turn of a loop, a tenth of a microsecond or so.
     """
 
-    steps: int = 4_000_000  # less than a second; a 12-layer model takes some twenty thousand
+    steps: int = 4_000_000  # less than a second; tracing 12 layers takes half a million
 
 
 class Steps:
