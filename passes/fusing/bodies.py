@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from attrs import evolve, frozen
 
-from sexpgpu.dialects.opdef import Constant, Move, numpy_dtype
+from sexpgpu.dialects.opdef import Move, numpy_dtype
 from sexpgpu.passes.fusing.clusters import Cluster, Clustering
 from sexpgpu.passes.fusing.lines import Ints, leading, repeated
-from sexpgpu.passes.fusing.reading import Reading, shape_of
+from sexpgpu.passes.fusing.reading import ARGUMENT, Reading, shape_of
 from sexpgpu.passes.fusing.tiling import least_axes, tile_sizes
 
 
@@ -90,24 +90,26 @@ def _body(reading: Reading, cluster: Cluster, wanted: set[int]) -> Body:
 def _take_views(reading: Reading, value: int, makers: set[int], free: set[int], broadcasts: set[int]) -> None:
     """Add the views and constants between `value` and what is made inside, or the broadcast of an operand."""
     inside = reading.maker_of(value) in makers
-    while (op := reading.maker[value]) >= 0 and reading.free[op]:
+    while (op := reading.maker[value]) != ARGUMENT and reading.free[op]:
         kind = reading.kinds[op]
-        if isinstance(kind, Constant):
-            if _travels(reading, op):
-                free.add(op)
+        broadcast = isinstance(kind, Move) and kind.form == "broadcast"
+        if not (inside or broadcast or _travels(reading, op)):
             return
-        if inside:
-            free.add(op)
-        elif isinstance(kind, Move) and kind.form == "broadcast":
-            free.add(op)
+        free.add(op)
+        if not inside:
+            if not broadcast:
+                return
             broadcasts.add(op)
-        else:
-            return
+            source = reading.maker[reading.operands[op][0]]
+            if source == ARGUMENT or not _travels(reading, source):
+                return
         value = reading.operands[op][0]
 
 
 def _travels(reading: Reading, op: int) -> bool:
-    """Whether a constant is one number or a count, which every group makes for itself."""
+    """Whether the operation is a constant of one number, or a count, which every group makes for itself."""
+    if not reading.is_constant(op):
+        return False
     dense = reading.attrs[op].get("value")
     return dense is None or bool(dense.is_splat)
 
@@ -143,7 +145,7 @@ def _span(reading: Reading, op: int) -> _Span:
     kind, value = reading.kinds[op], reading.operands[op][0]
     assert isinstance(kind, Move)
     operand, result = shape_of(reading, value), shape_of(reading, reading.results[op][0])
-    if (maker := reading.maker[value]) >= 0 and reading.is_constant(maker):
+    if (maker := reading.maker[value]) != ARGUMENT and reading.is_constant(maker):
         return _Span(0, 0)
     return _Span(leading(kind, reading.attrs[op], operand, result), repeated(operand, result))
 
@@ -158,7 +160,7 @@ def cut(reading: Reading, cluster: Cluster, body: Body) -> tuple[Body, Cut]:
     sizes = tile_sizes(cluster.lead[:axes], live, cluster.largest)
     axes = len(sizes)
     if not axes:
-        return body, Cut((), (False,) * (len(body.operands) + len(body.results)), ("",) * len(body.results))
+        return body, _uncut(body)
     lead = cluster.lead[:axes]
     body = without(reading, body, [op for op in body.ops if _counts_along(reading, op, lead)])
     repeating = {op for op in body.broadcasts if spans[op].parts < axes}
@@ -168,7 +170,14 @@ def cut(reading: Reading, cluster: Cluster, body: Body) -> tuple[Body, Cut]:
     in_full = {reading.operands[op][0] for op in repeating.difference(clashing)}
     tiled = [v not in in_full and reading.root[v] not in cluster.whole for v in body.operands]
     folds = tuple(cluster.folded.get(v, "") for v in body.results)
+    if not any(tiled) and all(folds):  # sums of what is the same for every tile
+        return body, _uncut(body)
     return body, Cut(sizes, (*tiled, *(not fold for fold in folds)), folds)
+
+
+def _uncut(body: Body) -> Cut:
+    """One tile."""
+    return Cut((), (False,) * (len(body.operands) + len(body.results)), ("",) * len(body.results))
 
 
 def _counts_along(reading: Reading, op: int, lead: Ints) -> bool:

@@ -106,6 +106,27 @@ def test_sums_folded_over_tiles_stay_near_the_whole_sum(dtype: DType, bound: flo
             np.testing.assert_allclose(new, old, rtol=bound)
 
 
+def test_what_repeats_one_tensor_for_every_tile_is_one_tile() -> None:
+    with open_context() as context:
+        module = function(
+            context,
+            [TensorType((64, 128), "f64")],
+            lambda b, v: [
+                b("sum", b("broadcast", v[0], shape=(50, 64, 128)) * 2.0, axes=(0, 1, 2), keepdims=False),
+                b("sum", b("broadcast", b("broadcast", v[0], shape=(3, 64, 128)), shape=(9, 3, 64, 128)) * 0.5,
+                  axes=(0, 3), keepdims=False),
+            ],
+        )  # fmt: skip
+        func = graphs(module)[0]
+        arrays: list[Any] = [np.random.default_rng(5).uniform(0.5, 1, size=(64, 128))]
+        before = [np.array(x) for x in evaluate(func, arrays)]
+        Fuse().run(module, context)
+        Verify().run(module, context)
+        assert len(calls(func)) == 2
+        for old, new in zip(before, evaluate_tiled(func, arrays), strict=True):
+            np.testing.assert_allclose(new, old, rtol=1e-10)
+
+
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=4), st.integers(1, 1 << 22), st.integers(1, 4096))
 def test_tiles_fit_the_budget_or_are_as_small_as_is_worthwhile(sizes: list[int], live: int, line: int) -> None:
     lead = tuple(sizes)
