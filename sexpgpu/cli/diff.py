@@ -12,6 +12,7 @@ from sexpgpu.cli import report
 
 if TYPE_CHECKING:
     from sexpgpu.driver.diff import Facts
+    from sexpgpu.driver.pipeline import Passes
     from sexpgpu.lang.selection import Selection
 
 Told = list[dict[str, Any]]
@@ -21,17 +22,19 @@ Told = list[dict[str, Any]]
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="A [B]", type=click.Path(path_type=Path))
 @report.selection_options
+@report.skip_option
 @click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Give it twice: compare two stages of A.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where there is a difference.")
 @report.json_option
 def command(
     files: tuple[Path, ...],
     selected: Selection,
+    skipped: tuple[str, ...],
     stages: tuple[str, ...],
     exit_code: bool,
     as_json: bool,
 ) -> int:
-    """Compare the experiments A and B and print only what differs. The selection flags are for B.
+    """Compare the experiments A and B and print only what differs. The selection flags and --skip are for B.
 
     \b
     sexpgpu diff mine.sx theirs.sx
@@ -46,21 +49,28 @@ def command(
         raise click.UsageError("--stage is given twice, with one file")
     if not stages and len(files) != 2:
         raise click.UsageError("diff takes two files; name one twice to compare it with another selection of itself")
+    if stages and skipped:
+        raise click.UsageError("a skipped pass leaves no stage: give --skip or --stage")
     from sexpgpu.lang.limits import run_deep
 
     if stages:
         return run_deep(lambda: _stages(files[0], selected, stages, exit_code, as_json))
-    return run_deep(lambda: _experiments(files[0], files[1], selected, exit_code, as_json))
+    return run_deep(lambda: _experiments(files[0], files[1], selected, skipped, exit_code, as_json))
 
 
-def _experiments(a: Path, b: Path, selected: Selection, exit_code: bool, as_json: bool) -> int:
+def _experiments(
+    a: Path, b: Path, selected: Selection, skipped: tuple[str, ...], exit_code: bool, as_json: bool
+) -> int:
     from sexpgpu.driver.diff import difference
     from sexpgpu.driver.diff_text import text_of
+    from sexpgpu.driver.pipeline import EVERY, Passes, skipping
     from sexpgpu.lang.selection import Selection
 
-    of_a, told_a, code_a = _compiled(a, Selection(), None if as_json else [])
-    of_b, told_b, code_b = _compiled(b, selected, None if as_json else told_a)
-    sides = {"a": _words(a, Selection()), "b": _words(b, selected)}
+    passes = Passes(skipping(skipped))
+    of_a, told_a, code_a = _compiled(a, Selection(), EVERY, None if as_json else [])
+    of_b, told_b, code_b = _compiled(b, selected, passes, None if as_json else told_a)
+    without = "".join(f" --skip {name}" for name in skipped)
+    sides = {"a": _words(a, Selection()), "b": _words(b, selected) + without}
     told = {"diagnostics": {"a": told_a, "b": told_b}}
     if of_a is None or of_b is None:
         if as_json:
@@ -77,7 +87,7 @@ def _experiments(a: Path, b: Path, selected: Selection, exit_code: bool, as_json
     return int(exit_code and bool(found))
 
 
-def _compiled(file: Path, selected: Selection, known: Told | None) -> tuple[Facts | None, Told, int]:
+def _compiled(file: Path, selected: Selection, passes: Passes, known: Told | None) -> tuple[Facts | None, Told, int]:
     """The facts of a file, None where it has errors; its diagnostics; the exit code that they ask for.
 
     Errors are printed unless they are `known`, as those of a file compared with itself; none at all where that is None.
@@ -85,7 +95,7 @@ def _compiled(file: Path, selected: Selection, known: Told | None) -> tuple[Fact
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.diff import facts
 
-    with compiling(file, selected) as done:
+    with compiling(file, selected, passes=passes) as done:
         told = report.diagnostics_json(done.diagnostics, done.session.sources)
         if done.ok:
             return facts(done), told, 0
