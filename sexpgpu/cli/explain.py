@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 @report.file_argument
 @report.selection_options
 @report.skip_option
+@click.option("--device", type=click.Choice(["cpu"]), help="End with the device's lowering report.")
 @report.json_option
 def command(
     file: Path,
     selected: Selection,
     skipped: tuple[str, ...],
+    device: str | None,
     as_json: bool,
 ) -> int:
     """Say what the compiler made of FILE: knobs, parameters, optimizer groups, graphs, one training step.
@@ -29,13 +31,18 @@ def command(
     \b
     sexpgpu explain examples/shakespeare.sx
     sexpgpu explain examples/gpt2.sx --variant smoke --json
+    sexpgpu explain examples/shakespeare.sx --device cpu
 
     Reads no data and trains nothing.
     """
+    from attrs import asdict
+
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.explain import explain
     from sexpgpu.driver.explain_text import text_of
-    from sexpgpu.driver.pipeline import Passes, skipping
+    from sexpgpu.driver.lowered import cpu_lowering
+    from sexpgpu.driver.lowering_text import text_of as lowering_text
+    from sexpgpu.driver.pipeline import Passes, run_named, skipping
     from sexpgpu.lang.limits import run_deep
 
     def explain_it() -> int:
@@ -48,11 +55,18 @@ def command(
                     report.print_diagnostics(done.diagnostics, done.session.sources)
                 return report.failure_code(done.diagnostics)
             found = explain(done)
+            lowering = None
+            if device is not None:
+                run_named(done.module, done.context, device, done.passes.again(device))
+                lowering = cpu_lowering(done)
+                found["device"] = asdict(lowering)
             if as_json:
                 report.print_json({"verb": "explain", "ok": True, **found, "diagnostics": told})
             else:
                 report.print_diagnostics(done.diagnostics, done.session.sources)
                 click.echo(text_of(found))
+                if lowering is not None:
+                    click.echo(lowering_text(lowering))
             return 0
 
     return run_deep(explain_it)

@@ -167,7 +167,7 @@ def _graph(func: Any, graph: Graph) -> dict[str, Any]:
 
 
 def _tensor(kind: TensorType, op: str, location: Any) -> dict[str, Any]:
-    made = {"op": op, "path": path_of(location) or None, "place": _place(span_of(location))}
+    made = {"op": op, "path": path_of(location) or None, "place": place_of(span_of(location))}
     return {"elements": kind.size, "shape": list(kind.shape), "dtype": kind.dtype, **made}
 
 
@@ -180,7 +180,7 @@ def _islands(done: Compilation, experiment: Experiment) -> list[dict[str, Any]]:
         rounded = experiment.run.precision == "bf16" and graph.rows is not None
         if rounded or any(ADDED in op.attributes for op in _operations(func)):
             kept = [
-                {"path": i.path or None, "place": _place(i.span) if i.span else None, "ops": dict(i.ops)}
+                {"path": i.path or None, "place": place_of(i.span) if i.span else None, "ops": dict(i.ops)}
                 for i in islands(func)
             ]
             found.append({"graph": graph.name, "kept": kept})
@@ -195,7 +195,7 @@ def _operations(func: Any) -> Iterator[Any]:
             yield from _operations(found[1])
 
 
-def _place(span: Span | None) -> str:
+def place_of(span: Span | None) -> str:
     """`file:line`, inside a standard module where the form leads there: its file as it is in the tree."""
     if span is None:
         return ""

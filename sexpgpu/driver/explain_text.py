@@ -71,7 +71,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         counts = f"{row['before']:6} -> {row['after']:6} operations  {row['ms']:8.1f} ms"
         yield f"  {row['pass']:{width}} {counts}  {row['did']}".rstrip()
     yield ""
-    yield "device: not opened; a device's own report goes here"
+    if report["device"] is None:
+        yield "device: not opened; --device cpu gives its report here"
 
 
 def _length(of: dict[str, Any]) -> str:

@@ -102,9 +102,14 @@ def formed(row: GraphRow) -> tuple[GroupRow, ...]:
     return tuple(group for group in row.groups if group.fell_back is None)
 
 
+def fused(row: GraphRow) -> tuple[GroupRow, ...]:
+    """The regions of several operations."""
+    return tuple(group for group in formed(row) if group.size > 1)
+
+
 def sizes(row: GraphRow) -> tuple[int, int, float] | None:
     """The smallest and largest region and the median size; None where there is none."""
-    found = [group.size for group in formed(row)]
+    found = [group.size for group in fused(row)]
     return (min(found), max(found), median(found)) if found else None
 
 

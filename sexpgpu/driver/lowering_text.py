@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sexpgpu.driver.explain_text import plural, size
-from sexpgpu.driver.lowering import GraphRow, Lowering, fallen_back, findings, formed, sizes
+from sexpgpu.driver.lowering import GraphRow, Lowering, fallen_back, findings, fused, sizes
 from sexpgpu.driver.paths import listed
 
 NAME = 25
@@ -40,8 +40,8 @@ def _counts(row: GraphRow) -> str:
     if (span := sizes(row)) is not None:
         smallest, largest, middle = span
         between = f"{smallest} to {largest}" if smallest != largest else str(smallest)
-        fused = f"{plural(len(formed(row)), 'fused group')} of {between} nodes"
-        found += f": {fused}" + (f" (median {middle:g})" if smallest != largest else "")
+        groups = f"{plural(len(fused(row)), 'fused group')} of {between} nodes"
+        found += f": {groups}" + (f" (median {middle:g})" if smallest != largest else "")
     if row.products:
         found += f", {plural(row.products, 'GEMM')}"
     return found + (", captured" if row.captured else "")

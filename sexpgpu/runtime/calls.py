@@ -22,7 +22,8 @@ Tables = Mapping[InputRole, Mapping[str, Array]]
 class Tensors:
     """All that training changes: parameters and buffers by path, optimizer states by `path/state`.
 
-    A buffer kept per microbatch has the microbatch as its first axis.
+    A buffer kept per microbatch has the microbatch as its first axis. A step puts new arrays here; later steps write
+    over the old ones, so whoever wants to keep one takes a copy.
     """
 
     params: dict[str, Array]

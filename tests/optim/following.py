@@ -77,7 +77,13 @@ def steps_of(file: Path) -> list[Step]:
             for step in range(plan.steps):
                 views.forget()
                 result = trainer.run(step, tensors)
-                found.append((dict(tensors.params), views.parameters(step + 1, tensors), result.metrics))
+                seen = views.parameters(step + 1, tensors)
+                found.append((_copied(tensors.params), _copied(seen), result.metrics))
             return found
 
     return run_deep(work)
+
+
+def _copied(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    # The next step but one writes into the memory of these.
+    return {path: array.copy() for path, array in arrays.items()}

@@ -1,0 +1,123 @@
+"""The lowering report of the CPU: read from the module that its passes have grouped, ordered and laid out."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from typing import Any
+
+from mlir import ir
+
+from sexpgpu.dialects.groups import REASON, group_of
+from sexpgpu.dialects.locations import path_of, span_of
+from sexpgpu.dialects.opdef import Composite, Constant, Contract, Move, Window
+from sexpgpu.dialects.read import definition_of
+from sexpgpu.driver.compile import Compilation
+from sexpgpu.driver.explain import place_of
+from sexpgpu.driver.lowering import GraphRow, GroupRow, Lowering, summed
+from sexpgpu.experiment import Experiment
+from sexpgpu.passes.base import graphs
+from sexpgpu.passes.flow import operations_of
+from sexpgpu.passes.plan_memory import ARENA, LIVE, PEAK
+from sexpgpu.passes.raise_ import AS
+
+COMPOSITES = {"attention": "attention", "cross_entropy": "cross-entropy tail", "norm": "norms"}
+FAMILIES = {
+    "pointwise": "pointwise programs",
+    "row": "row programs",
+    "column": "column programs",
+    "product": "products",
+    "update": "update programs",
+}
+
+
+def cpu_lowering(done: Compilation) -> Lowering:
+    """What the CPU made of each graph that a step, an evaluation or a generator runs; initializers are left out."""
+    experiment = done.experiment
+    assert experiment is not None
+    by_symbol = {graph.symbol: graph.name for graph in experiment.graphs.values()}
+    rows = []
+    for func in graphs(done.module):
+        if len(func.regions[0].blocks[0].arguments):
+            rows.append(_row(by_symbol[ir.StringAttr(func.attributes["sym_name"]).value], func))
+    return Lowering(f"cpu {platform.machine()}, interpreter", tuple(_by_update(experiment, rows)))
+
+
+def _by_update(experiment: Experiment, rows: list[GraphRow]) -> Iterator[GraphRow]:
+    """The rows, those of each optimizer group's update graphs as one."""
+    group_of_graph = {update.graph: update.group for update in experiment.updates}
+    yield from (row for row in rows if row.name not in group_of_graph)
+    for group in dict.fromkeys(group_of_graph.values()):
+        mine = [row for row in rows if group_of_graph.get(row.name) == group]
+        yield summed(f"update {group}", mine)
+
+
+def _row(name: str, func: Any) -> GraphRow:
+    ops = operations_of(func)[:-1]
+    every = [inner for op in ops for inner in _computing(op)]
+    kernels = [op for op in ops if not _is_free(op)]
+    arena, live, peak = (_integer(func, attribute) for attribute in (ARENA, LIVE, PEAK))
+    return GraphRow(
+        name,
+        nodes=len(every),
+        kernels=len(kernels),
+        groups=tuple(_groups(ops)),
+        products=sum(_is_product(op) for op in every),
+        bytes_before=_integer(func, "sx.bytes_before"),
+        bytes_after=_integer(func, "sx.bytes_after"),
+        arena=arena,
+        lower_bound=live,
+        peak_place=place_of(span_of(ops[peak].location)) if arena else "",
+    )
+
+
+def _groups(ops: list[Any]) -> Iterator[GroupRow]:
+    for op in ops:
+        path = path_of(op.location)
+        inside = list(_computing(op))
+        composites = [kind for inner in inside if isinstance(kind := _kind(inner), Composite)]
+        form = next((text for inner in inside if (text := _text(inner, AS)) is not None), None)
+        if (found := group_of(op)) is not None:
+            kind = found[0].family
+            tail = next((c for c in composites if c.family != "norm"), None)
+            kernel = f"{composites[0].family} in {kind}" if composites else kind
+            yield GroupRow(COMPOSITES[tail.family] if tail else FAMILIES[kind], kernel, len(inside), path, form)
+        elif composites:
+            kernel = "backward" if composites[0].backward else "forward"
+            yield GroupRow(COMPOSITES[composites[0].family], kernel, 1, path, form)
+        if (reason := _text(op, REASON)) is not None:
+            family, _, why = reason.partition(": ")
+            yield GroupRow(family, "", 1, path, None, why)
+
+
+def _computing(op: Any) -> Iterator[Any]:
+    """The operations that an operation of a graph stands for, constants apart."""
+    if (found := group_of(op)) is not None:
+        for inner in operations_of(found[1])[:-1]:
+            yield from _computing(inner)
+    elif not isinstance(_kind(op), Constant):
+        yield op
+
+
+def _kind(op: Any) -> Any:
+    record = definition_of(op)
+    return record.kind if record is not None else None
+
+
+def _is_free(op: Any) -> bool:
+    """Whether running the operation costs nothing: a constant, or a view that is no copy."""
+    kind = _kind(op)
+    return isinstance(kind, Constant) or (isinstance(kind, Move) and kind.views)
+
+
+def _is_product(op: Any) -> bool:
+    kind = _kind(op)
+    return isinstance(kind, Contract) or (isinstance(kind, Window) and kind.combine == "dot")
+
+
+def _text(op: Any, name: str) -> str | None:
+    return ir.StringAttr(op.attributes[name]).value if name in op.attributes else None
+
+
+def _integer(func: Any, name: str) -> int:
+    return ir.IntegerAttr(func.attributes[name]).value if name in func.attributes else 0
