@@ -67,6 +67,29 @@ def deliver(result: Array, out: Array | None) -> Array:
     return out
 
 
+Kept = tuple[tuple[int, ...], Any]
+"""The shape and the NumPy dtype of a result."""
+
+
+def targets(out: tuple[Array, ...] | None, *kinds: Kept) -> tuple[Array, ...]:
+    """Contiguous arrays to compute several results in: those of `out` where they are so, new ones elsewhere."""
+    given = (None,) * len(kinds) if out is None else out
+    return tuple(
+        array if array is not None and array.flags.c_contiguous else np.empty(shape, dtype)
+        for array, (shape, dtype) in zip(given, kinds, strict=True)
+    )
+
+
+def deliver_all(results: tuple[Array, ...], out: tuple[Array, ...] | None) -> tuple[Array, ...]:
+    """The results, in the arrays of `out` when these are given."""
+    if out is None:
+        return results
+    for result, target in zip(results, out, strict=True):
+        if result is not target:
+            np.copyto(target, result)
+    return out
+
+
 _WORDS: dict[int, type[np.signedinteger[Any]]] = {4: np.int32, 8: np.int64}
 _FEW = 4096  # up to here `numpy.where` costs less than the extra calls
 

@@ -81,21 +81,24 @@ def _back_infer(op: str, gives: Callable[..., Any]) -> Callable[..., Any]:
     return infer
 
 
-def _attend(q: Array, k: Array, v: Array, bias: Array | None = None, **attrs: Any) -> tuple[Array, Array]:
-    return attend(q, k, v, bias, Form(**attrs))
+def _attend(
+    q: Array, k: Array, v: Array, bias: Array | None = None, out: tuple[Array, ...] | None = None, **attrs: Any
+) -> tuple[Array, ...]:
+    return attend(q, k, v, bias, Form(**attrs), out)
 
 
 def _back(
-    g: Array, h: Array, q: Array, k: Array, v: Array, y: Array, lse: Array, bias: Array | None = None, **attrs: Any
-) -> tuple[Array, Array, Array]:
-    return attend_back(q, k, v, bias, Form(**attrs), g, h, y, lse)
+    g: Array, h: Array, q: Array, k: Array, v: Array, y: Array, lse: Array, bias: Array | None = None,
+    out: tuple[Array, ...] | None = None, **attrs: Any,
+) -> tuple[Array, ...]:  # fmt: skip
+    return attend_back(q, k, v, bias, Form(**attrs), (g, h, y, lse), out)
 
 
 def _bias_back(
     g: Array, h: Array, q: Array, k: Array, v: Array, y: Array, lse: Array, bias: Array, out: Array | None = None,
     **attrs: Any,
 ) -> Array:  # fmt: skip
-    return deliver(bias_back(q, k, v, bias, Form(**attrs), g, h, y, lse), out)
+    return deliver(bias_back(q, k, v, bias, Form(**attrs), (g, h, y, lse)), out)
 
 
 class _Parts:

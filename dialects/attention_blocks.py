@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from sexpgpu.dialects.arrays import deliver_all, targets
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.opdef import Array
 
@@ -21,6 +22,7 @@ _ROWS = 128
 _SCORES = 1 << 18  # scores of a block
 
 Slices = tuple[slice, slice]
+Rest = tuple[Array, Array, Array, Array]
 
 
 @frozen
@@ -145,11 +147,12 @@ def _dense(x: Array) -> Array:
     return x if x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
 
 
-def attend(q: Array, k: Array, v: Array, bias: Array | None, form: Form) -> tuple[Array, Array]:
+def attend(
+    q: Array, k: Array, v: Array, bias: Array | None, form: Form, out: tuple[Array, ...] | None
+) -> tuple[Array, ...]:
     """(softmax(scores) v, the logarithm of each line's sum of exponentials)."""
     given = _Operands(form, q, k, v, bias)
-    y = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
-    lse = np.empty(q.shape[:3], q.dtype)
+    y, lse = targets(out, ((*q.shape[:3], v.shape[3]), q.dtype), (q.shape[:3], q.dtype))
     result, logs = _grouped(y, k.shape[1]), _grouped(lse, k.shape[1])
     for block in given.blocks():
         scores = given.scores(block)
@@ -168,10 +171,10 @@ def attend(q: Array, k: Array, v: Array, bias: Array | None, form: Form) -> tupl
         np.log(total, out=total)
         total += peak
         logs[block.rows] = total.reshape(logs[block.rows].shape)
-    return y, lse
+    return deliver_all((y, lse), out)
 
 
-def _slopes(given: _Operands, block: _Block, rest: tuple[Array, ...]) -> tuple[Array, Array, Array]:
+def _slopes(given: _Operands, block: _Block, rest: Rest) -> tuple[Array, Array, Array]:
     """(weights, the derivative to the scores before they are scaled, the block's part of g)."""
     heads = given.k.shape[1]
     g, h, y, lse = (_stacked(_grouped(x, heads)[block.rows]) for x in rest)
@@ -190,11 +193,13 @@ def _slopes(given: _Operands, block: _Block, rest: tuple[Array, ...]) -> tuple[A
 
 
 def attend_back(
-    q: Array, k: Array, v: Array, bias: Array | None, form: Form, *rest: Array
-) -> tuple[Array, Array, Array]:
+    q: Array, k: Array, v: Array, bias: Array | None, form: Form, rest: Rest, out: tuple[Array, ...] | None
+) -> tuple[Array, ...]:
     """The derivatives to q, k and v; `rest` is g, h, y, lse: cotangents, and what the forward pass gave."""
     given = _Operands(form, q, k, v, bias)
-    dq, dk, dv = np.empty(q.shape, q.dtype), np.zeros(k.shape, k.dtype), np.zeros(v.shape, v.dtype)
+    dq, dk, dv = targets(out, (q.shape, q.dtype), (k.shape, k.dtype), (v.shape, v.dtype))
+    dk.fill(0)
+    dv.fill(0)
     result = _grouped(dq, k.shape[1])
     for block in given.blocks():
         weights, slopes, g = _slopes(given, block, rest)
@@ -206,10 +211,10 @@ def attend_back(
         dv[block.keys] += np.matmul(weights.swapaxes(-1, -2), g)
         dk[block.keys] += np.matmul(slopes.swapaxes(-1, -2), _stacked(rows))
         result[block.rows] = np.matmul(slopes, given.k[block.keys]).reshape(rows.shape)
-    return dq, dk, dv
+    return deliver_all((dq, dk, dv), out)
 
 
-def bias_back(q: Array, k: Array, v: Array, bias: Array, form: Form, *rest: Array) -> Array:
+def bias_back(q: Array, k: Array, v: Array, bias: Array, form: Form, rest: Rest) -> Array:
     """The derivative to the bias, summed where it repeats."""
     given = _Operands(form, q, k, v, bias)
     total: Any = np.zeros(bias.shape, bias.dtype)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sexpgpu.diag import error
-from sexpgpu.dialects.arrays import deliver
+from sexpgpu.dialects.arrays import deliver_all, targets
 from sexpgpu.dialects.indexing import within
 from sexpgpu.dialects.opdef import Array, Attr, Composite, OpDef, sample
 from sexpgpu.dialects.rules import INDICES, require_dtype, require_same
@@ -69,9 +69,11 @@ def _blocks(logits: Array, *lines: Array) -> Iterator[tuple[Array, ...]]:
         yield tuple(array[start : start + rows] for array in flat)
 
 
-def _cross_entropy(logits: Array, labels: Array, *, outside: str) -> tuple[Array, Array]:
+def _cross_entropy(
+    logits: Array, labels: Array, *, outside: str, out: tuple[Array, ...] | None = None
+) -> tuple[Array, ...]:
     inside = _inside(labels, logits.shape[-1], outside)
-    loss, lse = np.empty(labels.shape, logits.dtype), np.empty(labels.shape, logits.dtype)
+    loss, lse = targets(out, (labels.shape, logits.dtype), (labels.shape, logits.dtype))
     for x, label, ok, row, total in _blocks(logits, labels, inside, loss, lse):
         peak = np.max(x, axis=1, keepdims=True)
         peak = np.where(np.isfinite(peak), peak, peak.dtype.type(0))
@@ -83,7 +85,7 @@ def _cross_entropy(logits: Array, labels: Array, *, outside: str) -> tuple[Array
         row[...] = total - np.where(ok, picked, picked.dtype.type(0))
         if outside == "zero":
             row[~ok] = 0
-    return loss, lse
+    return deliver_all((loss, lse), out)
 
 
 def _grad(
@@ -92,13 +94,14 @@ def _grad(
     inside = _inside(labels, logits.shape[-1], outside)
     of_label = g * inside
     of_all = (g if outside == "logsumexp" else of_label) + h
-    result = np.empty(logits.shape, logits.dtype)
+    into = None if out is None else (out,)
+    (result,) = targets(into, (logits.shape, logits.dtype))
     for x, dx, label, ok, shift, one, many in _blocks_of(logits, result, labels, inside, lse, of_label, of_all):
         np.subtract(x, shift[:, None], out=dx)
         np.exp(dx, out=dx)
         dx *= many[:, None]
         dx[np.arange(len(x)), np.where(ok, label, 0)] -= one
-    return deliver(result, out)
+    return deliver_all((result,), into)[0]
 
 
 def _blocks_of(logits: Array, result: Array, *lines: Array) -> Iterator[tuple[Array, ...]]:

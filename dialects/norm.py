@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sexpgpu.diag import error
-from sexpgpu.dialects.arrays import deliver
+from sexpgpu.dialects.arrays import Kept, deliver, deliver_all, targets
 from sexpgpu.dialects.cotangent import is_zero
 from sexpgpu.dialects.movement import reshaped
 from sexpgpu.dialects.opdef import Array, Attr, Composite, OpDef, sample
@@ -26,6 +26,7 @@ from sexpgpu.tensortype import DType, TensorType
 _DTYPES = frozenset({"f32", "f64"})
 _BLOCK_ELEMENTS = 1 << 15  # a few such blocks stay in the second-level cache
 
+Several = tuple[Array, ...] | None
 Pair = tuple[Any, Any]
 Triple = tuple[Any, Any, Any]
 
@@ -52,12 +53,12 @@ def _blocks(*arrays: Array) -> Iterator[tuple[Array, ...]]:
         yield tuple(array[start : start + rows] for array in flat)
 
 
-def _stat(x: Array) -> Array:
-    return np.empty((*x.shape[:-1], 1), x.dtype)
+def _stat(x: Array) -> Kept:
+    return (*x.shape[:-1], 1), x.dtype
 
 
-def _layer_norm(x: Array, weight: Array, bias: Array, *, eps: float) -> tuple[Array, Array, Array]:
-    y, mean, r = np.empty(x.shape, x.dtype), _stat(x), _stat(x)
+def _layer_norm(x: Array, weight: Array, bias: Array, *, eps: float, out: Several = None) -> tuple[Array, ...]:
+    y, mean, r = targets(out, (x.shape, x.dtype), _stat(x), _stat(x))
     for part, result, m, s in _blocks(x, y, mean, r):
         np.mean(part, axis=1, keepdims=True, out=m)
         np.subtract(part, m, out=result)
@@ -65,7 +66,7 @@ def _layer_norm(x: Array, weight: Array, bias: Array, *, eps: float) -> tuple[Ar
         result *= s
         result *= weight
         result += bias
-    return y, mean, r
+    return deliver_all((y, mean, r), out)
 
 
 def _inverse_size(part: Array, eps: float, out: Array) -> None:
@@ -78,7 +79,7 @@ def _inverse_size(part: Array, eps: float, out: Array) -> None:
 
 
 def _layer_norm_grad(g: Array, x: Array, mean: Array, r: Array, weight: Array, *, out: Array | None = None) -> Array:
-    dx = np.empty(x.shape, x.dtype)
+    (dx,) = targets(None if out is None else (out,), (x.shape, x.dtype))
     for dy, part, m, s, result in _blocks(g, x, mean, r, dx):
         n = part - m
         n *= s
@@ -88,7 +89,7 @@ def _layer_norm_grad(g: Array, x: Array, mean: Array, r: Array, weight: Array, *
         result -= share
         result -= n
         result *= s
-    return deliver(dx, out)
+    return deliver_all((dx,), None if out is None else (out,))[0]
 
 
 def _layer_norm_gain(g: Array, x: Array, mean: Array, r: Array, *, out: Array | None = None) -> Array:
@@ -101,24 +102,24 @@ def _layer_norm_gain(g: Array, x: Array, mean: Array, r: Array, *, out: Array | 
     return deliver(total, out)
 
 
-def _rms_norm(x: Array, weight: Array, *, eps: float) -> tuple[Array, Array]:
-    y, r = np.empty(x.shape, x.dtype), _stat(x)
+def _rms_norm(x: Array, weight: Array, *, eps: float, out: Several = None) -> tuple[Array, ...]:
+    y, r = targets(out, (x.shape, x.dtype), _stat(x))
     for part, result, s in _blocks(x, y, r):
         _inverse_size(part, eps, s)
         np.multiply(part, s, out=result)
         result *= weight
-    return y, r
+    return deliver_all((y, r), out)
 
 
 def _rms_norm_grad(g: Array, x: Array, r: Array, weight: Array, *, out: Array | None = None) -> Array:
-    dx = np.empty(x.shape, x.dtype)
+    (dx,) = targets(None if out is None else (out,), (x.shape, x.dtype))
     for dy, part, s, result in _blocks(g, x, r, dx):
         n = part * s
         np.multiply(dy, weight, out=result)
         n *= np.mean(result * n, axis=1, keepdims=True)
         result -= n
         result *= s
-    return deliver(dx, out)
+    return deliver_all((dx,), None if out is None else (out,))[0]
 
 
 def _rms_norm_gain(g: Array, x: Array, r: Array, *, out: Array | None = None) -> Array:

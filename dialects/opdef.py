@@ -91,8 +91,8 @@ class Move:
     """Elements change place, nothing is computed; `views` where the result shares the memory in NumPy.
 
     A result that `views` may still be a copy where the operand's layout leaves no choice. `form` says which attributes
-    decide the places: `shape` of a broadcast or a reshape, `perm` of a permutation, `axes` that run in reverse, `start`,
-    `stop` and `step` of a cut, `low` and `high` of padding, `axis` of a join; `same` moves nothing.
+    decide the places: `shape` of a broadcast or a reshape, `perm` of a permutation, `axes` that run in reverse,
+    `start`, `stop` and `step` of a cut, `low` and `high` of padding, `axis` of a join; `same` moves nothing.
     """
 
     views: bool
@@ -191,11 +191,11 @@ class Sample:
 class OpDef:
     """An operation.
 
-    `infer(*types, **attrs)` gives the result's type (a tuple of them when `results` > 1) or raises a user's
-    error without a span. `numpy(*arrays, out=None, **attrs)` gives the value as an array of the inferred
-    type, in `out` when that is given. `vjp(b, g, out, *ins, **attrs)` gives one cotangent an operand, None
-    where nothing flows. `decompose(b, *ins, **attrs)` builds the same value from other operations. `inplace`:
-    `out` may be an operand.
+    `infer(*types, **attrs)` gives the result's type (a tuple of them when `results` > 1) or raises a user's error
+    without a span. `numpy(*arrays, out=None, **attrs)` gives the value as an array of the inferred type, in `out` when
+    that is given; a composite of several results takes a tuple of arrays there. `vjp(b, g, out, *ins, **attrs)` gives
+    one cotangent an operand, None where nothing flows; a composite without it is differentiated by its parts.
+    `decompose(b, *ins, **attrs)` builds the same value from other operations. `inplace`: `out` may be an operand.
     """
 
     name: str

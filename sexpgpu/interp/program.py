@@ -15,7 +15,7 @@ from attrs import frozen
 
 from sexpgpu.diag import SxError, error
 from sexpgpu.dialects.bf16 import round_in_place
-from sexpgpu.dialects.opdef import Array, Index, Kind, Move, Order, Window, numpy_dtype
+from sexpgpu.dialects.opdef import Array, Composite, Index, Kind, Move, Order, Window, numpy_dtype
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.experiment import Graph
 from sexpgpu.interp.arena import Arena
@@ -196,14 +196,19 @@ def _call(plan: GraphPlan, step: Step) -> Callable[[Slots], None]:
 
 
 def _several(plan: GraphPlan, step: Step, call: Callable[..., Any], rounds: bool) -> Callable[[Slots], None]:
-    """An operation of several results, which come in memory of their own."""
+    """An operation of several results: a composite writes into their slots, others come in memory of their own."""
     rounded = [rounds and plan.slots[out].type.dtype == "bf16" for out in step.outs]
+    lands = isinstance(OPS[step.op].kind, Composite)
 
     def run(slots: Slots) -> None:
-        for out, value, inexact in zip(step.outs, call(*[slots[i] for i in step.ins]), rounded, strict=True):
+        ins = [slots[i] for i in step.ins]
+        targets = tuple(slots[out] for out in step.outs)
+        landed = lands and all(target is not None for target in targets)
+        values = call(*ins, out=targets) if landed else call(*ins)
+        for out, value, inexact in zip(step.outs, values, rounded, strict=True):
             if slots[out] is None:
                 slots[out] = np.array(value) if inexact else value
-            else:
+            elif slots[out] is not value:
                 np.copyto(slots[out], value)
             if inexact:
                 round_in_place(slots[out])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sexpgpu.diag import SxError
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
-from sexpgpu.dialects.opdef import Dense, Move, OpDef, Sample, numpy_dtype
+from sexpgpu.dialects.opdef import Composite, Dense, Move, OpDef, Sample, numpy_dtype
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, check_op, op_name
 from sexpgpu.dialects.reverse import cotangents
@@ -108,6 +108,20 @@ def test_the_result_goes_where_out_says(op: OpDef, sample: Sample, draw: Draw) -
         (given,) = computed(op, arrays, sample, out=out)
         assert given is out
         np.testing.assert_array_equal(given, wanted)
+
+
+@each_sample(lambda op, sample: isinstance(op.kind, Composite))
+def test_a_composite_puts_all_of_its_results_where_out_says(op: OpDef, sample: Sample, draw: Draw) -> None:
+    arrays = draw(op, sample)
+    wanted = computed(op, arrays, sample)
+    for outs in (
+        tuple(np.full(w.shape, 1, w.dtype) for w in wanted),
+        tuple(np.ones((*w.shape, 2), w.dtype)[..., 0] for w in wanted),
+    ):
+        given = computed(op, arrays, sample, out=outs if op.results > 1 else outs[0])
+        for value, target, expected in zip(given, outs, wanted, strict=True):
+            assert value is target
+            np.testing.assert_array_equal(value, expected)
 
 
 @each_sample(lambda op, sample: op.inplace)
