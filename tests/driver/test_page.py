@@ -59,18 +59,18 @@ def test_the_passes_are_listed_in_order(page: Page) -> None:
     names = page("[...document.querySelectorAll('#passes li b')].map((b) => b.textContent)")
     assert names[:2] == ["00 traced", "01 step-sums"]
     assert [name[:2] for name in names] == [f"{n:02}" for n in range(len(names))]
-    assert "04 autodiff" in names
+    assert "autodiff" in [name[3:] for name in names]
     page("document.getElementById('only-changed').click()")
     fewer = page("[...document.querySelectorAll('#passes li b')].map((b) => b.textContent)")
     assert len(fewer) < len(names)
-    assert "04 autodiff" in fewer
+    assert "autodiff" in [name[3:] for name in fewer]
 
 
 def test_a_stage_stands_beside_the_one_before(page: Page) -> None:
     choose(page, "autodiff")
     gone, come = map(int, re.findall(r"(\d+) lines gone, (\d+) new", head(page))[0])
     assert come > gone
-    assert "03" in page("document.getElementById('left-head').textContent")
+    assert int(page("document.getElementById('left-head').textContent")[:2]) == int(head(page)[:2]) - 1
     shown = page("[...document.querySelectorAll('.cell.come')].map((c) => c.textContent).join('\\n')")
     assert "sx.transpose" in shown
     assert page("document.querySelectorAll('.row.fold').length") > 0
@@ -95,7 +95,7 @@ def test_search_finds_operations_paths_and_passes(page: Page) -> None:
     assert page("document.getElementById('matches').textContent").startswith("2 of ")
     assert re.match(r"1 of \d+ lines", search(page, "model.hidden1"))
     search(page, "autodiff")
-    assert page("document.querySelector('#passes li.found b').textContent") == "04 autodiff"
+    assert page("document.querySelector('#passes li.found b').textContent").endswith(" autodiff")
     assert search(page, "no such thing") == "0 lines"
 
 
