@@ -66,6 +66,6 @@ func.func @closed() -> tensor<4xf32> {
 // CHECK-NEXT: %[[Y:.*]] = "sx.add"(%[[M]], %[[W]])
 // CHECK-NEXT: return %[[Y]]
 
-// On the CPU a group says how it is cut: 64 of 256 rows at a time, the vector in full.
+// On the CPU a group says how it is cut: 128 of 256 rows at a time, the vector in full.
 // CPU-LABEL: func.func private @pointwise_1(
-// CPU-SAME: sx.group = "pointwise", sx.tile = array<i64: 64>, sx.tiled = array<i64: 1, 0, 1>
+// CPU-SAME: sx.group = "pointwise", sx.tile = array<i64: 128>, sx.tiled = array<i64: 1, 0, 1>

@@ -18,8 +18,10 @@ import math
 
 from sexpgpu.passes.fusing.lines import Ints
 
-BUDGET = 256 * 1024
-"""Bytes that the values of one tile may take while they are needed."""
+BUDGET = 512 * 1024
+"""Bytes that the values of one tile may take while they are needed: half of a second-level cache of 1 MiB, and enough
+work for each call of NumPy. An Adam update of 2.4 million elements takes 26 ms with half of it, 18 with this, 24 as
+single operations."""
 LEAST = 8192
 """Elements below which a tile costs more in calls than in work."""
 
