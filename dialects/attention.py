@@ -236,6 +236,9 @@ _BIASED = (
 )
 
 
+_MANY = 100  # above, a sample is for the blocks, and its differences would take long
+
+
 def _samples(given: tuple[Any, ...], *, backward: bool) -> tuple[Sample, ...]:
     return tuple(
         sample(*(_backward_types(types) if backward else types), smooth=parse_type(types[0]).size < _MANY, **attrs)
@@ -250,7 +253,6 @@ def _backward_types(types: tuple[str, ...]) -> tuple[str, ...]:
     return (y, line, q, k, v, y, line, *bias)
 
 
-_MANY = 100  # above, a sample is for the blocks, and its differences would take long
 _FORWARD = ("q", "k", "v")
 _BACKWARD = ("g", "h", "q", "k", "v", "y", "lse")
 

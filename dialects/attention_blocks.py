@@ -18,8 +18,8 @@ from sexpgpu.dialects.arrays import deliver_all, targets
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.opdef import Array
 
-_ROWS = 128
-_SCORES = 1 << 18  # scores of a block
+_ROWS = 96  # a block of scores and its derivative, at 1024 keys in f32, stay below 1 MiB
+_SCORES = 1 << 15  # scores of a block: 128 KiB
 
 Slices = tuple[slice, slice]
 Rest = tuple[Array, Array, Array, Array]
@@ -155,23 +155,28 @@ def attend(
     y, lse = targets(out, ((*q.shape[:3], v.shape[3]), q.dtype), (q.shape[:3], q.dtype))
     result, logs = _grouped(y, k.shape[1]), _grouped(lse, k.shape[1])
     for block in given.blocks():
-        scores = given.scores(block)
-        peak = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
-        peak = np.where(np.isfinite(peak), peak, peak.dtype.type(0))
-        scores -= peak
-        weights = np.exp(scores, out=scores)
-        total = np.sum(weights, axis=-1, keepdims=True)
-        if form.rounded:
-            weights /= total
-            weights = round_bf16(weights)
-        part = np.matmul(weights, given.v[block.keys])
-        if not form.rounded:
-            part /= total
-        result[block.rows] = part.reshape(result[block.rows].shape)
-        np.log(total, out=total)
-        total += peak
-        logs[block.rows] = total.reshape(logs[block.rows].shape)
+        _forward(given, block, result, logs)
     return deliver_all((y, lse), out)
+
+
+def _forward(given: _Operands, block: _Block, result: Array, logs: Array) -> None:
+    """One block of `attend`: a function, so that its scores are gone before the next block's are made."""
+    scores = given.scores(block)
+    peak = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+    peak = np.where(np.isfinite(peak), peak, peak.dtype.type(0))
+    scores -= peak
+    weights = np.exp(scores, out=scores)
+    total = np.sum(weights, axis=-1, keepdims=True)
+    if given.form.rounded:
+        weights /= total
+        weights = round_bf16(weights)
+    part = np.matmul(weights, given.v[block.keys])
+    if not given.form.rounded:
+        part /= total
+    result[block.rows] = part.reshape(result[block.rows].shape)
+    np.log(total, out=total)
+    total += peak
+    logs[block.rows] = total.reshape(logs[block.rows].shape)
 
 
 def _slopes(given: _Operands, block: _Block, rest: Rest) -> tuple[Array, Array, Array]:
@@ -202,16 +207,23 @@ def attend_back(
     dv.fill(0)
     result = _grouped(dq, k.shape[1])
     for block in given.blocks():
-        weights, slopes, g = _slopes(given, block, rest)
-        if form.scale != 1:
-            slopes *= form.scale
-        if form.rounded:
-            weights, slopes = round_bf16(weights), round_bf16(slopes)
-        rows = given.q[block.rows]
-        dv[block.keys] += np.matmul(weights.swapaxes(-1, -2), g)
-        dk[block.keys] += np.matmul(slopes.swapaxes(-1, -2), _stacked(rows))
-        result[block.rows] = np.matmul(slopes, given.k[block.keys]).reshape(rows.shape)
+        _backward(given, block, rest, (result, dk, dv))
     return deliver_all((dq, dk, dv), out)
+
+
+def _backward(given: _Operands, block: _Block, rest: Rest, into: tuple[Array, Array, Array]) -> None:
+    """One block of `attend_back`."""
+    form = given.form
+    dq, dk, dv = into
+    weights, slopes, g = _slopes(given, block, rest)
+    if form.scale != 1:
+        slopes *= form.scale
+    if form.rounded:
+        weights, slopes = round_bf16(weights), round_bf16(slopes)
+    rows = given.q[block.rows]
+    dv[block.keys] += np.matmul(weights.swapaxes(-1, -2), g)
+    dk[block.keys] += np.matmul(slopes.swapaxes(-1, -2), _stacked(rows))
+    dq[block.rows] = np.matmul(slopes, given.k[block.keys]).reshape(rows.shape)
 
 
 def bias_back(q: Array, k: Array, v: Array, bias: Array, form: Form, rest: Rest) -> Array:
