@@ -20,11 +20,15 @@ from mlir import ir
 from sexpgpu.dialects.builder import Builder
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.loops import CALL, callee, inline
+from sexpgpu.dialects.signature import type_of
 
 Family = Literal["pointwise", "row", "column", "product", "update"]
 FAMILIES: tuple[str, ...] = get_args(Family)
 
-GROUP = "sx.group"
+GROUP, TILE, TILED, FOLD = "sx.group", "sx.tile", "sx.tiled", "sx.fold"
+FOLDS = frozenset({"add", "mul", "max", "min", "or", "and"})
+"""How a result that no tile holds alone is put together."""
+
 REASON = "sx.fell_back"
 """On an operation or a call: why a family that matched was left to the generic lowering."""
 
@@ -46,6 +50,31 @@ def group_of(op: Any) -> tuple[Group, Any] | None:
         return None
     family = cast(Family, ir.StringAttr(func.attributes[GROUP]).value)
     return Group(family, _symbol(func)), func
+
+
+def check_group(op: Any) -> str | None:
+    """What is wrong with a group by what its function says of itself, or None."""
+    found = group_of(op)
+    if found is None:
+        return None
+    group, func = found
+    if group.family not in FAMILIES:
+        return f"{group.symbol} is a group of no family: {group.family}"
+    if TILE not in func.attributes:
+        return None
+    tile = tuple(ir.DenseI64ArrayAttr(func.attributes[TILE]))
+    flags = tuple(ir.DenseI64ArrayAttr(func.attributes[TILED])) if TILED in func.attributes else ()
+    folds = [ir.StringAttr(fold).value for fold in func.attributes[FOLD]] if FOLD in func.attributes else []
+    values = [*op.operands, *op.results]
+    if len(flags) != len(values):
+        return f"{group.symbol} does not say of each operand and result whether it is cut"
+    leading = {type_of(v).shape[: len(tile)] for v, cut in zip(values, flags, strict=True) if cut}
+    if len(leading) > 1 or any(len(axes) < len(tile) for axes in leading):
+        return f"{group.symbol} cuts tensors that share no leading axes"
+    whole = [not cut for cut in flags[len(op.operands) :]]
+    if tile and [fold in FOLDS for fold in folds or [""] * len(whole)] != whole:
+        return f"{group.symbol} does not say how the results that it does not cut are put together"
+    return None
 
 
 @define(eq=False)

@@ -20,10 +20,9 @@ from sexpgpu.dialects.arrays import Kept, deliver, deliver_all, targets
 from sexpgpu.dialects.cotangent import is_zero
 from sexpgpu.dialects.movement import reshaped
 from sexpgpu.dialects.opdef import Array, Attr, Composite, OpDef, sample
-from sexpgpu.dialects.rules import require_dtype, require_same
+from sexpgpu.dialects.rules import FULL, require_dtype, require_same
 from sexpgpu.tensortype import DType, TensorType
 
-_DTYPES = frozenset({"f32", "f64"})
 _BLOCK_ELEMENTS = 1 << 15  # a few such blocks stay in the second-level cache
 
 Several = tuple[Array, ...] | None
@@ -33,8 +32,7 @@ Triple = tuple[Any, Any, Any]
 
 def _check(op: str, x: TensorType, *vectors: TensorType) -> TensorType:
     """The type of what is kept of each line."""
-    if x.dtype not in _DTYPES:
-        require_dtype(op, "x", x, _DTYPES)
+    require_dtype(op, "x", x, FULL)
     if x.rank == 0 or x.shape[-1] == 0:
         raise error("E-SHAPE-011", f"{op}: there is no line to normalize", expected="a last axis of size 1 or more",
                     actual=f"x: {x}")  # fmt: skip

@@ -14,6 +14,7 @@ from sexpgpu.diag import error
 from sexpgpu.tensortype import FLOATS, INTEGERS, DType, TensorType
 
 NUMBERS = FLOATS | INTEGERS
+FULL = frozenset({"f32", "f64"})
 BF16 = frozenset({"bf16"})
 BOOL = frozenset({"bool"})
 INDICES = frozenset({"i32", "i64"})
@@ -23,11 +24,20 @@ _CLASSES = {
     FLOATS: "a float dtype (f32, f64 or bf16)",
     INTEGERS: "an integer dtype (i32, i64 or u8)",
     NUMBERS: "a number dtype (not bool)",
+    FULL: "dtype f32 or f64",
     BF16: "dtype bf16",
     BOOL: "dtype bool",
     INDICES: "an index dtype (i32 or i64)",
 }
-_CASTS = {BF16: ":bf16", FLOATS: ":float", NUMBERS: ":float", BOOL: ":bool", INDICES: ":i32", INTEGERS: ":i32"}
+_CASTS = {
+    FLOATS: ":float",
+    INTEGERS: ":i32",
+    NUMBERS: ":float",
+    FULL: ":f32",
+    BF16: ":bf16",
+    BOOL: ":bool",
+    INDICES: ":i32",
+}
 
 
 def marked(type: TensorType, *axes: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.groups import check_group
 from sexpgpu.dialects.locations import span_of
 from sexpgpu.dialects.loops import check_loop
 from sexpgpu.dialects.read import check_op
@@ -30,12 +31,12 @@ class Verify(Pass):
 
 
 def faults(module: Any) -> list[Diagnostic]:
-    """Every operation whose types disagree with its record, and every loss that is not a float scalar."""
+    """Every operation whose types disagree with its record, every loop and group that does not fit its function."""
     found = []
     for func in functions(module):
         for block in func.regions[0].blocks:
             for op in block.operations:
-                text = check_op(op.operation) or check_loop(op.operation)
+                text = check_op(op.operation) or check_loop(op.operation) or check_group(op.operation)
                 if text is not None:
                     found.append(Diagnostic("E-IR-020", text, span_of(op.location)))
     return found

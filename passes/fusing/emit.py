@@ -7,12 +7,11 @@ from typing import Any
 
 from mlir import ir
 
-from sexpgpu.dialects.groups import REASON, Family, Outliner
+from sexpgpu.dialects.groups import FOLD, REASON, TILE, TILED, Family, Outliner
 from sexpgpu.passes.fusing.bodies import Body, Cut
 from sexpgpu.passes.fusing.clusters import Cluster, Clustering
 from sexpgpu.passes.fusing.reading import ARGUMENT, Reading
 
-TILE, TILED, FOLD = "sx.tile", "sx.tiled", "sx.fold"
 BEFORE, AFTER = "sx.bytes_before", "sx.bytes_after"
 
 

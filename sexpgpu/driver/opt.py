@@ -130,7 +130,7 @@ def _unexpected(text: str, found: list[Diagnostic]) -> list[str]:
     problems = []
     for diagnostic in found:
         line_number = diagnostic.span.line if diagnostic.span else 0
-        said = f"{diagnostic.code}: {diagnostic.message}"
+        said = f"{diagnostic.code}: {diagnostic.message}" + (f": {diagnostic.actual}" if diagnostic.actual else "")
         match = next((w for w in wanted if w[0] == line_number and w[1] == diagnostic.severity and w[2] in said), None)
         if match is None:
             problems.append(f"line {line_number}: unexpected {diagnostic.severity}: {said}")
