@@ -113,16 +113,25 @@ def _take(x: Array, indices: Array, *, axis: int) -> Array:
     return np.take_along_axis(x, within("take_along_axis", indices, x.shape[axis]), axis)
 
 
-def _accumulate(x: Array, places: NDArray[np.intp], updates: Array, out: Array | None) -> Array:
-    """Adds `updates` at flat `places` of a copy of x, one after the other."""
+_STRETCH = 1 << 14
+"""Elements that are added at a time: a few of their places stay in the cache."""
+
+
+def _accumulate(x: Array, rows: NDArray[np.intp], inner: int, updates: Array, out: Array | None) -> Array:
+    """Adds lines of `inner` elements of `updates` to those rows of a copy of x, one after the other."""
     if out is None or not out.flags.c_contiguous or np.may_share_memory(out, updates):
         result = np.array(x, order="C")
     else:
         result = out
         if out is not x:
             np.copyto(out, x)
-    # On one axis ufunc.at has a fast loop, and it keeps the order of its input.
-    np.add.at(result.reshape(-1), places.reshape(-1), updates.reshape(-1))
+    flat, lines = result.reshape(-1), updates.reshape(-1, inner) if inner else updates.reshape(0, 1)
+    within_line = np.arange(inner)
+    count = max(1, _STRETCH // max(1, inner))
+    for start in range(0, len(lines), count):
+        places = rows[start : start + count, None] * inner + within_line
+        # On one axis ufunc.at has a fast loop, and it keeps the order of its input.
+        np.add.at(flat, places.reshape(-1), lines[start : start + count].reshape(-1))
     if out is not None and result is not out:
         np.copyto(out, result)
         return out
@@ -134,7 +143,7 @@ def _scatter_add(x: Array, indices: Array, updates: Array, *, axis: int, out: Ar
     within("scatter_add", indices, length)
     outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     rows = np.arange(outer)[:, None] * length + indices.reshape(1, -1)
-    return _accumulate(x, rows[:, :, None] * inner + np.arange(inner), updates, out)
+    return _accumulate(x, rows.reshape(-1), inner, updates, out)
 
 
 def _add_along(x: Array, indices: Array, updates: Array, *, axis: int, out: Array | None = None) -> Array:
@@ -142,7 +151,8 @@ def _add_along(x: Array, indices: Array, updates: Array, *, axis: int, out: Arra
     within("add_along_axis", indices, length)
     outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     rows = np.arange(outer)[:, None, None] * length + indices.reshape(outer, indices.shape[axis], inner)
-    return _accumulate(x, rows * inner + np.arange(inner), updates, out)
+    places = rows * inner + np.arange(inner)
+    return _accumulate(x, places.reshape(-1), 1, updates, out)
 
 
 def _index_update(x: Array, indices: Array, updates: Array, *, axis: int, out: Array | None = None) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sexpgpu.diag import error
-from sexpgpu.dialects.arrays import plain
+from sexpgpu.dialects.arrays import deliver_all, plain
 from sexpgpu.dialects.opdef import Array, Attr, OpDef, Order, sample
 from sexpgpu.dialects.rules import NUMBERS, require_axis, require_dtype
 from sexpgpu.tensortype import DType, TensorType
@@ -46,10 +46,10 @@ def _argsort(x: Array, *, axis: int) -> Array:
     return np.argsort(x, axis, kind="stable").astype(np.int32)
 
 
-def _top_k(x: Array, *, k: int) -> tuple[Array, Array]:
+def _top_k(x: Array, *, k: int, out: tuple[Array, ...] | None = None) -> tuple[Array, ...]:
     # Ascending order of the reversed line, read from behind, is descending order in which equals keep their places.
     places = x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1][..., :k]
-    return np.take_along_axis(x, places, -1), places.astype(np.int32)
+    return deliver_all((np.take_along_axis(x, places, -1), places.astype(np.int32)), out)
 
 
 def _sort_vjp(b: Any, g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any, ...]:

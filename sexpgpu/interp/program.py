@@ -196,22 +196,15 @@ def _call(plan: GraphPlan, step: Step) -> Callable[[Slots], None]:
 
 
 def _several(plan: GraphPlan, step: Step, call: Callable[..., Any], rounds: bool) -> Callable[[Slots], None]:
-    """An operation of several results: a composite writes into their slots, others come in memory of their own."""
+    """An operation of several results."""
     rounded = [rounds and plan.slots[out].type.dtype == "bf16" for out in step.outs]
-    lands = isinstance(OPS[step.op].kind, Composite)
 
     def run(slots: Slots) -> None:
-        ins = [slots[i] for i in step.ins]
-        targets = tuple(slots[out] for out in step.outs)
-        landed = lands and all(target is not None for target in targets)
-        values = call(*ins, out=targets) if landed else call(*ins)
-        for out, value, inexact in zip(step.outs, values, rounded, strict=True):
-            if slots[out] is None:
-                slots[out] = np.array(value) if inexact else value
-            elif slots[out] is not value:
-                np.copyto(slots[out], value)
-            if inexact:
-                round_in_place(slots[out])
+        memory = tuple([slots[out] for out in step.outs])
+        planned = all(array is not None for array in memory)
+        given = call(*[slots[i] for i in step.ins], out=memory if planned else None)
+        for out, value, inexact in zip(step.outs, given, rounded, strict=True):
+            slots[out] = round_in_place(value if planned else np.array(value)) if inexact else value
 
     return run
 
