@@ -137,7 +137,8 @@ def _of_parts(builder: Builder, op: Any, ins: list[Val], gs: list[Val]) -> list[
     outs = parts if isinstance(parts, tuple) else (parts,)
     seeds = {out.value: g for out, g in zip(outs, gs, strict=True)}
     found = cotangents(builder, recorder.made, seeds, [v.value for v in ins])
-    return [found.get(v.value) for v in ins]
+    # A value that is an operand twice has one cotangent, from both places.
+    return [found.pop(v.value, None) for v in ins]
 
 
 def _of_loop(

@@ -122,7 +122,15 @@ def add_operation(reading: Reading, kind: Kind | None, attrs: dict[str, Any], in
         reading.moved[outs[0]] = 0 if dense is None or dense.is_splat else types[outs[0]].nbytes
     computes = not reading.free[-1] and kind is not None
     shapes = [types[v].shape for v in ins], [types[v].shape for v in outs]
-    reading.treatments.append(treatments(kind, attrs, *shapes) if computes else ())
+    roots = [reading.root[v] for v in ins]
+    found = treatments(kind, attrs, *shapes) if computes else ()
+    reading.treatments.append(tuple(t for t in found if _apart(t, roots)))
+
+
+def _apart(treatment: Treatment, roots: list[int]) -> bool:
+    """Whether an operation whose operands look into `roots` reads nothing in full that it reads by parts too."""
+    whole = {roots[i] for i in treatment.whole}
+    return whole.isdisjoint(root for i, root in enumerate(roots) if i not in treatment.whole)
 
 
 def add_value(reading: Reading, value: Any, maker: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from mlir import ir
 
@@ -15,6 +16,7 @@ from sexpgpu.dialects.opdef import Array, numpy_dtype
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import type_of
+from sexpgpu.passes.fusing import clusters, grow, tiling
 from sexpgpu.plan.tiles import cut_attrs, tile_places
 from sexpgpu.tensortype import TensorType
 
@@ -42,6 +44,15 @@ STEPS = st.lists(
     min_size=2,
     max_size=24,
 )
+
+
+def cut_small(patch: pytest.MonkeyPatch) -> None:
+    """Tiles of a few elements, so that small tensors are cut."""
+    patch.setattr(clusters, "SMALL", 2)
+    patch.setattr(grow, "SMALL", 2)
+    patch.setattr(clusters, "LONGEST", 64)
+    patch.setattr(tiling, "BUDGET", 128)
+    patch.setattr(tiling, "LEAST", 2)
 
 
 def build_program(b: Builder, values: list[Val], steps: list[tuple[str, int, int]]) -> list[Val]:

@@ -22,24 +22,15 @@ from sexpgpu.interp.reference import evaluate
 from sexpgpu.lang.selection import Selection
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.fuse import Fuse
-from sexpgpu.passes.fusing import clusters, grow, tiling
+from sexpgpu.passes.fusing import tiling
 from sexpgpu.passes.simplify import Simplify
 from sexpgpu.passes.verify import Verify
 from sexpgpu.tensortype import DType, TensorType
 from tests.building import function
-from tests.passes.grouping import NAMES, STEPS, build_program, evaluate_tiled
+from tests.passes.grouping import NAMES, STEPS, build_program, cut_small, evaluate_tiled
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHAPES = ((4, 3, 5), (7, 6), (1, 4, 3), (12,), (2, 3, 2, 4))
-
-
-def _small(patch: pytest.MonkeyPatch) -> None:
-    """Tiles of a few elements, so that small tensors are cut."""
-    patch.setattr(clusters, "SMALL", 2)
-    patch.setattr(grow, "SMALL", 2)
-    patch.setattr(clusters, "LONGEST", 64)
-    patch.setattr(tiling, "BUDGET", 128)
-    patch.setattr(tiling, "LEAST", 2)
 
 
 @settings(max_examples=200, deadline=None)
@@ -51,7 +42,7 @@ def test_groups_keep_every_bit_and_tiles_give_the_whole(
     rng = np.random.default_rng(seed)
     arrays: list[Any] = [rng.normal(size=kind.shape) for kind in kinds]
     with open_context() as context, pytest.MonkeyPatch.context() as patch:
-        _small(patch)
+        cut_small(patch)
         module = function(context, kinds, lambda b, v: build_program(b, v, steps))
         Simplify().run(module, context)
         func = graphs(module)[0]
@@ -104,6 +95,31 @@ def test_sums_folded_over_tiles_stay_near_the_whole_sum(dtype: DType, bound: flo
         assert [ir.StringAttr(fold).value for fold in group.attributes["sx.fold"]] == ["add", "add", "max"]
         for old, new in zip(before, evaluate_tiled(func, arrays), strict=True):
             np.testing.assert_allclose(new, old, rtol=bound)
+
+
+def test_what_a_norm_reads_in_full_is_no_part_of_what_it_reads_by_lines() -> None:
+    with open_context() as context, pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        module = function(
+            context,
+            [TensorType((8, 4), "f64")],
+            lambda b, v: [
+                b.several(
+                    "rms_norm",
+                    b("reshape", v[0], shape=(2, 4, 4)),
+                    b("reshape", b("slice", v[0], start=(3, 0), stop=(4, 4), step=(1, 1)), shape=(4,)),
+                    eps=0.25,
+                )[0]
+                * 2.0
+            ],
+        )
+        func = graphs(module)[0]
+        arrays: list[Any] = [np.random.default_rng(5).normal(size=(8, 4))]
+        before = [np.array(x) for x in evaluate(func, arrays)]
+        Fuse().run(module, context)
+        Verify().run(module, context)
+        for old, new in zip(before, evaluate_tiled(func, arrays), strict=True):
+            np.testing.assert_allclose(new, old, rtol=1e-12)
 
 
 def test_what_repeats_one_tensor_for_every_tile_is_one_tile() -> None:

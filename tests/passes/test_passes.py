@@ -110,6 +110,29 @@ def test_simplify_reaches_its_fixed_point() -> None:
         assert count_ops(module) == once
 
 
+def test_one_value_as_two_operands_of_a_composite_has_its_derivative_once() -> None:
+    kind, line = TensorType((2, 3), "f64"), TensorType((2, 1), "f64")
+    rng = np.random.default_rng(2)
+    x, mean, r = (rng.uniform(0.5, 1, size=t.shape) for t in (kind, line, line))
+    with open_context() as context:
+
+        def loss(b: Builder, v: list[Val]) -> list[Val]:
+            other = v[0] if len(v) == 3 else v[3]
+            made = b("layer_norm_gain", v[0], other, v[1], v[2])
+            return [b("sum", b("square", made), axes=(0,), keepdims=False)]
+
+        gradients = []
+        for types, arrays in (([kind, line, line], [x, mean, r]), ([kind, line, line, kind], [x, mean, r, x])):
+            module = function(context, types, loss)
+            func = module.body.operations[0]
+            inputs = [Input("param", f"p{i}", t) for i, t in enumerate(types)]
+            write_signature(func, inputs, [Output("loss", "loss", TensorType((), "f64"))])
+            Autodiff().run(module, context)
+            gradients.append(load(func)(arrays)[1:])
+    once, apart = gradients
+    np.testing.assert_allclose(once[0], apart[0] + apart[3], rtol=1e-12)
+
+
 def test_a_loss_must_be_a_scalar() -> None:
     kind = TensorType(SHAPE, "f32")
     with open_context() as context:
