@@ -24,7 +24,7 @@ from sexpgpu.dialects.rules import BF16, require_axis, require_count, require_dt
 from sexpgpu.dialects.window import Ints, Windows, require_images, require_windows
 from sexpgpu.tensortype import TensorType
 
-_COLUMN_BYTES = 1 << 19
+_COLUMN_BYTES = 1 << 18
 """Columns made at once, where an image has fewer: they are read from the cache, and no product is small."""
 
 
@@ -126,13 +126,14 @@ class _Columns:
     All are made in one piece of memory: fresh pages would cost more than the copy.
     """
 
-    def __init__(self, batch: Array, windows: Windows, groups: int) -> None:
+    def __init__(self, batch: Array, windows: Windows, groups: int, filters: int) -> None:
         self.batch = batch
         self.windows = windows
         self.groups = groups
         channels = batch.shape[1]
         self.rows = channels // groups * math.prod(windows.kernel)
-        self.parts = _parts(len(batch), groups * self.rows * math.prod(windows.count) * batch.itemsize)
+        # Beside the columns stand the lines that they are multiplied to, or with: one for each filter.
+        self.parts = _parts(len(batch), max(groups * self.rows, filters) * math.prod(windows.count) * batch.itemsize)
         self._most = max((part.stop - part.start for part in self.parts), default=0)
         self._memory = np.empty((channels, *windows.kernel, self._most, *windows.count), batch.dtype)
         self._wide = None
@@ -190,7 +191,7 @@ def _conv(
 ) -> Array:
     windows = Windows(x.shape[2:], w.shape[2:], stride, low, high, dilation)
     result: Array = np.empty((len(x), len(w), *windows.count), x.dtype) if out is None else out
-    columns = _Columns(x, windows, groups)
+    columns = _Columns(x, windows, groups, len(w))
     filters = _filters(w, groups)
     for part in columns.parts:
         product = np.matmul(filters, columns.of(part))
@@ -239,7 +240,7 @@ def _weight_grad(
 ) -> Array:
     windows = Windows(x.shape[2:], kernel, stride, low, high, dilation)
     filters = g.shape[1]
-    columns = _Columns(x, windows, groups)
+    columns = _Columns(x, windows, groups, filters)
     total = np.zeros((groups, filters // groups, columns.rows), x.dtype)
     for part in columns.parts:
         total += np.matmul(_lines(g, groups, part), columns.of(part).swapaxes(1, 2))
