@@ -201,10 +201,16 @@ def _several(plan: GraphPlan, step: Step, call: Callable[..., Any], rounds: bool
 
     def run(slots: Slots) -> None:
         memory = tuple([slots[out] for out in step.outs])
+        # Without a memory plan the results of the graph have memory and the others have none.
         planned = all(array is not None for array in memory)
         given = call(*[slots[i] for i in step.ins], out=memory if planned else None)
-        for out, value, inexact in zip(step.outs, given, rounded, strict=True):
-            slots[out] = round_in_place(value if planned else np.array(value)) if inexact else value
+        for out, target, value, inexact in zip(step.outs, memory, given, rounded, strict=True):
+            if target is None:
+                slots[out] = np.array(value) if inexact else value
+            elif not planned:
+                np.copyto(target, value)
+            if inexact:
+                round_in_place(slots[out])
 
     return run
 

@@ -14,6 +14,7 @@ from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.planning import load
 from sexpgpu.interp import Program
+from sexpgpu.passes.planned import plan_of
 from sexpgpu.tensortype import DType, TensorType
 from tests.building import function, naive
 
@@ -119,6 +120,25 @@ def test_values_are_freed_after_their_last_use() -> None:
 
     program, *_ = run_both([kind], chain)
     assert program.arena_bytes <= 2 * kind.nbytes
+
+
+def test_one_result_of_several_goes_to_the_caller_without_a_memory_plan() -> None:
+    kind = TensorType((3, 4), "f32")
+
+    def build(b: Builder, v: list[Val]) -> list[Val]:
+        values, places = b.several("top_k", v[0], k=2)
+        return [values, b("add", places, places)]
+
+    with open_context() as context:
+        module = function(context, [kind], build)
+        program = Program(plan_of(module.body.operations[0]))
+        x = np.arange(12, dtype=np.float32).reshape(3, 4)
+        into = [np.full((3, 2), -1, np.float32), np.full((3, 2), -1, np.int32)]
+        got = program([x], into)
+    for result, target in zip(got, into, strict=True):
+        assert result is target
+    np.testing.assert_array_equal(got[0], x[:, :1:-1])
+    np.testing.assert_array_equal(got[1], [[6, 4]] * 3)
 
 
 @pytest.mark.parametrize("dtype", ["bf16"])
