@@ -166,7 +166,7 @@ def _forward(given: _Operands, block: _Block, result: Array, logs: Array) -> Non
     peak = np.where(np.isfinite(peak), peak, peak.dtype.type(0))
     scores -= peak
     weights = np.exp(scores, out=scores)
-    total = np.sum(weights, axis=-1, keepdims=True)
+    total = np.matmul(weights, np.ones((weights.shape[-1], 1), weights.dtype))  # faster than sums of short lines
     if given.form.rounded:
         weights /= total
         weights = round_bf16(weights)
