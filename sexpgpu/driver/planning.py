@@ -17,6 +17,7 @@ from sexpgpu import knobs
 from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.compile import Compilation, compiling, conclude, finish
 from sexpgpu.driver.pipeline import EVERY, Passes, steps_of, whole
+from sexpgpu.experiment import Graph
 from sexpgpu.interp import Program
 from sexpgpu.lang.selection import Selection
 from sexpgpu.passes.base import graphs
@@ -29,6 +30,8 @@ from sexpgpu.plan.store import load as load_entry
 
 _CODE = ("dialects", "passes", "plan")
 """The folders whose code decides what a plan says."""
+_RECORDS = ("experiment.py", "tensortype.py", "diag/record.py")
+"""The files beside them whose records a plan holds."""
 
 
 def load(func: Any) -> Program:
@@ -75,9 +78,15 @@ def prepare(done: Compilation) -> None:
         if folder is not None:
             save(folder, key, plans)
     else:
-        initializers = [read_graph(func) for func in graphs(done.module) if is_closed(func)]
-        conclude(done, [*initializers, *(plan.spec for plan in plans.values())])
+        conclude(done, _kept_graphs(done.module, plans))
     done.plans = plans
+
+
+def _kept_graphs(module: Any, plans: Plans) -> list[Graph]:
+    """The graphs of a traced module as the passes left them, in its order, then those that a pass added."""
+    left = {symbol: plan.spec for symbol, plan in plans.items()}
+    traced = map(read_graph, graphs(module))
+    return [*[left.pop(graph.symbol, graph) for graph in traced], *left.values()]
 
 
 def _folder(passes: Passes) -> Path | None:
@@ -93,12 +102,17 @@ def _key(module: Any, pipeline: str) -> str:
     return key_of([text, *(step.spec for step in steps_of(pipeline)), code_digest()])
 
 
+def code_files() -> list[Path]:
+    """The files that decide what a plan says, and how it is written."""
+    root = Path(__file__).resolve().parent.parent
+    found = [path for folder in _CODE for path in sorted((root / folder).resolve().rglob("*.py"))]
+    return [*found, *(root / name for name in _RECORDS)]
+
+
 @functools.cache
 def code_digest() -> str:
-    root = Path(__file__).resolve().parent.parent
     hasher = hashlib.sha256()
-    for folder in _CODE:
-        for path in sorted((root / folder).resolve().rglob("*.py")):
-            hasher.update(path.name.encode())
-            hasher.update(path.read_bytes())
+    for path in code_files():
+        hasher.update(path.name.encode())
+        hasher.update(path.read_bytes())
     return hasher.hexdigest()

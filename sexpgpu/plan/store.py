@@ -55,11 +55,13 @@ def load(folder: Path, key: str) -> Plans | None:
         if head != MAGIC + hashlib.sha256(payload).digest():
             return None
         plans = _Unpickler(io.BytesIO(payload)).load()
-        os.utime(path)
     except (OSError, pickle.UnpicklingError, AttributeError, TypeError, ValueError, EOFError):
         return None
-    good = isinstance(plans, dict) and all(isinstance(plan, GraphPlan) for plan in plans.values())
-    return plans if good else None
+    if not isinstance(plans, dict) or not all(isinstance(plan, GraphPlan) for plan in plans.values()):
+        return None
+    with contextlib.suppress(OSError):  # where nothing can be written, nothing is forgotten either
+        os.utime(path)
+    return plans
 
 
 def save(folder: Path, key: str, plans: Mapping[str, GraphPlan]) -> None:
