@@ -6,8 +6,8 @@
     %d = sx.add 2.0, 3.0        =>  sx.constant 5.0
 
 One forward sweep applies the rule table, folds constants and merges equal operations; one backward sweep removes what
-nobody uses. Every rule keeps the value bit for bit, but for the sign of a zero that `x + 0` would clear and for
-NaN payloads. Constants over 4 KiB are never made.
+nobody uses. Every rule keeps the value bit for bit, but for the sign of a zero that `x + 0` would clear, for NaN
+payloads, and for two rules that add the same terms in another order (a transposed product, a scatter onto a sum). Constants over 4 KiB are never made.
 """
 
 from __future__ import annotations
@@ -191,8 +191,41 @@ def _constant_test(site: Site) -> Any:
     return None if test is None else site.operands[1 if test else 2]
 
 
+def _transposed_product(site: Site) -> Any:
+    """transpose(matmul(a, b)) of the last two axes => matmul(transpose(b), transpose(a)): views, and no copy."""
+    perm = tuple(site.attrs["perm"])
+    rank = len(perm)
+    swap = (*range(rank - 2), rank - 1, rank - 2)
+    inner = site.maker(0, "matmul") or site.maker(0, "matmul_wide")
+    if inner is None or perm != swap or not _read_once(site.operands[0]):
+        return None
+    a, b = (site.val(v) for v in inner.operands)
+    if not a.type.rank == b.type.rank == rank:
+        return None
+    build = site.builder
+    return build(inner.record.name, build("transpose", b, perm=swap), build("transpose", a, perm=swap)).value
+
+
+def _scattered_onto(side: int) -> Rule:
+    """add(x, scatter_add(0, places, updates)) => scatter_add(x, places, updates): no second tensor of x's size."""
+
+    def rule(site: Site) -> Any:
+        inner = site.maker(side, "scatter_add")
+        if inner is None or inner.splat(0) != 0 or not _read_once(site.operands[side]):
+            return None
+        x, places, updates = (site.val(v) for v in (site.operands[1 - side], *inner.operands[1:]))
+        return site.builder("scatter_add", x, places, updates, **inner.attrs).value
+
+    return rule
+
+
+def _read_once(value: Any) -> bool:
+    uses = iter(value.uses)
+    return next(uses, None) is not None and next(uses, None) is None
+
+
 RULES: dict[str, tuple[Rule, ...]] = {
-    "add": (_neutral(0.0, either_side=True),),
+    "add": (_neutral(0.0, either_side=True), _scattered_onto(0), _scattered_onto(1)),
     "sub": (_neutral(0.0, either_side=False),),
     "mul": (_neutral(1.0, either_side=True),),
     "div": (_neutral(1.0, either_side=False), _power_of_two_divisor),
@@ -203,7 +236,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "cast": (_unchanged,),
     "reshape": (_unchanged, _merge_shapes("reshape")),
     "broadcast": (_unchanged, _merge_shapes("broadcast")),
-    "transpose": (_identity_order, _merge_orders),
+    "transpose": (_identity_order, _merge_orders, _transposed_product),
     "slice": (_unchanged,),
     "pad": (_unchanged,),
     "sum": (_no_axes,),

@@ -55,6 +55,8 @@ class Program:
         self._arena = arena if arena is not None else Arena()
         self._bound: Array | None = None
         self._slots: Slots = []
+        homes = [(number, slot.home, slot.type) for number, slot in enumerate(plan.slots)]
+        self._into = [(number, home.place, type) for number, home, type in homes if isinstance(home, Into)]
         self.actions: list[Action] = []
 
     def __call__(
@@ -97,11 +99,10 @@ class Program:
         plan = self.plan
         slots = self.fresh_slots(inputs)
         results: list[Any] = list(into) if into else [None] * len(plan.results)
-        for place, number in enumerate(plan.results):
-            if plan.slots[number].home == Into(place):
-                if results[place] is None:
-                    results[place] = _new(plan.slots[number].type)
-                slots[number] = results[place]
+        for number, place, type in self._into:
+            if results[place] is None:
+                results[place] = _new(type)
+            slots[number] = results[place]
         action = None
         try:
             for action in self.actions:

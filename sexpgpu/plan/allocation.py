@@ -81,11 +81,22 @@ def homes_of(flow: Dataflow, shared: Sharing) -> list[Home]:
         if root != value:
             homes[value] = View(root)
     given = set()
-    for place_, value in enumerate(flow.results):
+    for number, value in enumerate(flow.results):
         if isinstance(homes[value], Own) and value not in given:
-            homes[value] = Into(place_)
+            homes[value] = Into(number)
             given.add(value)
+    _extend_results(flow, shared, homes)
     return homes
+
+
+def _extend_results(flow: Dataflow, shared: Sharing, homes: list[Home]) -> None:
+    """What a result is written over in place is made in the result's memory, and what that was, before it."""
+    for step in range(len(flow.nodes) - 1, -1, -1):
+        node = flow.nodes[step]
+        if len(node.outs) == 1 and isinstance(homes[node.outs[0]], Into):
+            taken = _taken_over(flow, node, step, node.outs[0], homes, shared)
+            if taken is not None:
+                homes[taken] = homes[node.outs[0]]
 
 
 def allocate(flow: Dataflow, workspaces: Sequence[int], sizes: Sizes = cpu_bytes) -> Allocation:
