@@ -94,10 +94,10 @@ def _remove_unread(reading: Reading, grouped: set[int]) -> None:
 
 
 def explain(reading: Reading, clustering: Clustering, grouped: set[int]) -> None:
-    """Write on each operation that a family matched and no group took why that is."""
+    """Write on each operation that a family matched and no group took why that is, unless `raise` said more of it."""
     context = reading.function.context
     for op, reason in clustering.reasons.items():
-        if op not in grouped:
+        if op not in grouped and REASON not in reading.ops[op].attributes:
             reading.ops[op].attributes[REASON] = ir.StringAttr.get(reason, context)
 
 

@@ -85,9 +85,10 @@ def _groups(ops: list[Any]) -> Iterator[GroupRow]:
         elif composites:
             kernel = "backward" if composites[0].backward else "forward"
             yield GroupRow(COMPOSITES[composites[0].family], kernel, 1, path, form)
-        if (reason := _text(op, REASON)) is not None:
-            family, _, why = reason.partition(": ")
-            yield GroupRow(family, "", 1, path, None, why)
+        for inner in inside:
+            if (reason := _text(inner, REASON)) is not None:
+                family, _, why = reason.partition(": ")
+                yield GroupRow(family, "", 1, path_of(inner.location), None, why)
 
 
 def _computing(op: Any) -> Iterator[Any]:
