@@ -86,8 +86,11 @@ def _listed(flow: Dataflow, weights: Sequence[int], roots: Sequence[int], behind
     done = [False] * len(flow.nodes)
     while ready:
         expected, number = heapq.heappop(ready)
-        if done[number] or cost(number) != expected:
-            continue  # what has become cheaper is in the heap again
+        if done[number]:
+            continue
+        if (now := cost(number)) != expected:  # it frees more since others have run
+            heapq.heappush(ready, (now, number))
+            continue
         done[number] = True
         order.append(number)
         for value in flow.nodes[number].ins:
