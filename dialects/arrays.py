@@ -105,15 +105,21 @@ def select(condition: Array, x: Array, y: Array, out: Array | None = None) -> Ar
         return deliver(np.asarray(np.where(condition, x, y)), out)
     result = out if out is not None and out.flags.c_contiguous else np.empty(x.shape, x.dtype)
     if any(step == 0 and size > 1 for step, size in zip(condition.strides, condition.shape, strict=True)):
-        if result is x:
+        if _is_at(result, x):
             np.copyto(result, y, where=~condition)
         else:
-            if result is not y:
+            if not _is_at(result, y):
                 np.copyto(result, y)
             np.copyto(result, x, where=condition)
     else:
         _exchange(condition, x, y, result, word)
     return result if out is None or out is result else deliver(result, out)
+
+
+def _is_at(left: Array, right: Array) -> bool:
+    """Whether two arrays of one shape lie at one place; they may be different views of it."""
+    same: bool = left.__array_interface__["data"] == right.__array_interface__["data"] and left.strides == right.strides
+    return same
 
 
 def _exchange(condition: Array, x: Array, y: Array, result: Array, word: type[np.signedinteger[Any]]) -> None:

@@ -204,5 +204,6 @@ OPERATIONS = (
             sample("f32[3]", "f32[3]", "bf16[3, 4]", "i32[3]", "f32[3]", below=4, outside="error"),
         ),
         doc="the derivative of cross_entropy to the logits, from the cotangents of its results and the saved logarithm",
+        inplace=True,
     ),
 )

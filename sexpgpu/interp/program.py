@@ -15,14 +15,14 @@ from attrs import frozen
 
 from sexpgpu.diag import SxError, error
 from sexpgpu.dialects.bf16 import round_in_place
-from sexpgpu.dialects.opdef import Array, Composite, Index, Kind, Move, Order, Window, numpy_dtype
+from sexpgpu.dialects.opdef import Array, Index, Kind, Move, Order, Window, numpy_dtype
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.experiment import Graph
 from sexpgpu.interp.arena import Arena
 from sexpgpu.interp.bodies import Iteration, Tiling
 from sexpgpu.interp.origin import Origin, find_origin, without_memory
 from sexpgpu.plan.arena import aligned
-from sexpgpu.plan.records import At, Fixed, GraphPlan, Into, Own, Slot, Step, Turns, View
+from sexpgpu.plan.records import At, Fixed, GraphPlan, Into, Own, Step, Turns, View
 from sexpgpu.tensortype import TensorType
 
 Slots = list[Any]
@@ -74,13 +74,9 @@ class Program:
         self._bound = memory
         plan = self.plan
         slots: Slots = [None] * len(plan.slots)
-        # What is written over an operand is the same array, by which operations know that they may.
-        arrays: dict[Slot, Array] = {}
         for number, slot in enumerate(plan.slots):
             if isinstance(slot.home, At):
-                if slot not in arrays:
-                    arrays[slot] = array_at(memory, slot.home.offset, slot.type)
-                slots[number] = arrays[slot]
+                slots[number] = array_at(memory, slot.home.offset, slot.type)
             elif isinstance(slot.home, Fixed):
                 slots[number] = np.broadcast_to(plan.constants[slot.home.place], slot.type.shape)
         last = _last_reads(plan)

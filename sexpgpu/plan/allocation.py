@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from attrs import field, frozen
 
 from sexpgpu.dialects.opdef import numpy_dtype
 from sexpgpu.plan.arena import Lifetime, place
 from sexpgpu.plan.dataflow import Dataflow, Node
-from sexpgpu.plan.records import At, Fixed, Given, Home, Into, Memory, Own, View
+from sexpgpu.plan.records import At, Fixed, Given, Home, Into, Memory, Own, Tiles, View
 from sexpgpu.plan.storage import Standin, standin, viewed
 from sexpgpu.tensortype import TensorType
 
@@ -23,10 +23,14 @@ def cpu_bytes(type: TensorType) -> int:
 
 @frozen(eq=False)
 class Sharing:
-    """`roots` names for each value the one whose memory it lives in; `last` the step after which that is not read."""
+    """`roots` names for each value the one whose memory it lives in; `last` the step after which that is not read.
+
+    `whole` are the views that show all of it, in the order in which it lies.
+    """
 
     roots: tuple[int, ...]
     last: dict[int, int] = field(repr=False)
+    whole: frozenset[int]
 
     def is_view(self, value: int) -> bool:
         return self.roots[value] != value
@@ -36,6 +40,7 @@ def sharing(flow: Dataflow) -> Sharing:
     """Which values are views, and how long the memory behind each value is needed."""
     roots = list(range(len(flow.types)))
     shown: dict[int, Standin] = {}
+    whole: set[int] = set()
 
     def shape_of(value: int) -> Standin:
         if value not in shown:
@@ -49,13 +54,15 @@ def sharing(flow: Dataflow) -> Sharing:
             if view is not None:
                 roots[out] = roots[source]
                 shown[out] = view
+                if view.flags.c_contiguous and flow.types[out].size == flow.types[roots[out]].size:
+                    whole.add(out)
     last: dict[int, int] = {}
     for step, node in enumerate(flow.nodes):
         for value in (*node.ins, *node.outs):
             last[roots[value]] = step
     for value in flow.results:
         last[roots[value]] = len(flow.nodes)
-    return Sharing(tuple(roots), last)
+    return Sharing(tuple(roots), last, frozenset(whole))
 
 
 @frozen
@@ -93,10 +100,11 @@ def _extend_results(flow: Dataflow, shared: Sharing, homes: list[Home]) -> None:
     """What a result is written over in place is made in the result's memory, and what that was, before it."""
     for step in range(len(flow.nodes) - 1, -1, -1):
         node = flow.nodes[step]
-        if len(node.outs) == 1 and isinstance(homes[node.outs[0]], Into):
-            taken = _taken_over(flow, node, step, node.outs[0], homes, shared)
-            if taken is not None:
-                homes[taken] = homes[node.outs[0]]
+        for value in node.outs:
+            if isinstance(homes[value], Into):
+                taken = _taken_over(flow, node, step, value, homes, shared, set())
+                if taken is not None:  # which is `Own` no more, so no other result takes it
+                    homes[taken] = homes[value]
 
 
 def allocate(flow: Dataflow, workspaces: Sequence[int], sizes: Sizes = cpu_bytes) -> Allocation:
@@ -109,14 +117,16 @@ def allocate(flow: Dataflow, workspaces: Sequence[int], sizes: Sizes = cpu_bytes
     owner = list(range(len(flow.types)))  # the value whose buffer an in-place result takes over
     lifetimes: dict[int, Lifetime] = {}
     for step, node in enumerate(flow.nodes):
+        used: set[int] = set()  # operands that a result of this node is written over
         for value in node.outs:
             if not isinstance(homes[value], Own):
                 continue
-            taken = _taken_over(flow, node, step, value, homes, shared)
+            taken = _taken_over(flow, node, step, value, homes, shared, used)
             last = shared.last.get(value, step)
             if taken is None:
                 lifetimes[value] = Lifetime(sizes(flow.types[value]), step, last)
             else:
+                used.add(taken)
                 owner[value] = owner[taken]
                 first = lifetimes[owner[value]]
                 lifetimes[owner[value]] = Lifetime(first.size, first.first, last)
@@ -133,14 +143,41 @@ def allocate(flow: Dataflow, workspaces: Sequence[int], sizes: Sizes = cpu_bytes
 
 
 def _taken_over(
-    flow: Dataflow, node: Node, step: int, value: int, homes: Sequence[Home], shared: Sharing
+    flow: Dataflow, node: Node, step: int, value: int, homes: Sequence[Home], shared: Sharing, used: Container[int]
 ) -> int | None:
-    """The operand whose buffer the result may be written into: one that nothing reads any more, of the same type."""
-    if node.record is None or not node.record.inplace or len(node.outs) != 1:
-        return None
+    """The value whose buffer the result may be written into: an operand's that nothing reads any more, of its type."""
     roots = [shared.roots[v] for v in node.ins]
-    for operand in node.ins:
-        alone = roots.count(operand) == 1 and shared.last[operand] == step
-        if alone and isinstance(homes[operand], Own) and flow.types[operand] == flow.types[value]:
-            return operand
+    for number, (operand, root) in enumerate(zip(node.ins, roots, strict=True)):
+        entire = operand == root or (operand in shared.whole and not isinstance(homes[value], Into))
+        dies = roots.count(root) == 1 and shared.last[root] == step and root not in used
+        if not (entire and dies and isinstance(homes[root], Own) and flow.types[operand] == flow.types[value]):
+            continue
+        if node.record is not None:
+            if node.record.inplace and len(node.outs) == 1:
+                return root
+        elif isinstance(node.how, Tiles) and _may_overwrite(node, number, node.outs.index(value)):
+            return root
     return None
+
+
+def _may_overwrite(node: Node, operand: int, result: int) -> bool:
+    """Whether a group may write a result over an operand: no tile reads it once the result begins to be written."""
+    assert isinstance(node.how, Tiles)
+    cut = node.how.cut
+    if cut[operand] != cut[len(node.ins) + result] or not (cut[operand] or len(node.how.shapes[0]) == 0):
+        return False
+    return all(_written_after_reads(body, operand, result) for body in node.bodies)
+
+
+def _written_after_reads(body: Dataflow, operand: int, result: int) -> bool:
+    shared = sharing(body)
+    homes = homes_of(body, shared)
+    writers = [step for step, node in enumerate(body.nodes) if any(homes[value] == Into(result) for value in node.outs)]
+    if not writers:
+        return False  # an argument or a constant as it is, copied when all is done
+    last = max((step for step, node in enumerate(body.nodes) if operand in map(shared.roots.__getitem__, node.ins)))
+    if last < writers[0]:
+        return True
+    writer = body.nodes[writers[0]]
+    straight = writer.ins.count(operand) == 1 and [shared.roots[v] for v in writer.ins].count(operand) == 1
+    return last == writers[0] and straight and writer.record is not None and writer.record.inplace
