@@ -18,7 +18,7 @@ from tests.docs.fragments import defined, diagnostics, patched
 from tests.docs.tensors import evaluated as computed
 from tests.docs.values import evaluated, with_values
 
-LANGUAGES = {"console", "lisp", "sh", "text"}
+LANGUAGES = {"console", "diff", "lisp", "mlir", "sh", "text"}
 MARKS = {"fragment", "broken", "forms", "tensors", "values"}
 SMALLEST = ROOT / "docs" / "run-file.md"
 EVERY = [block for page in PAGES for block in blocks_of(page)]
@@ -107,7 +107,13 @@ def base_of(fragment: Block) -> str:
     return above[-1].text if above else next(b for b in blocks_of(SMALLEST) if b.file).text
 
 
-@pytest.mark.parametrize("block", [*of_language("lisp", "broken"), *of_language("lisp", "forms")], ids=lambda b: str(b))
+NO_EXPERIMENTS = [
+    *(block for mark in ("broken", "forms") for block in of_language("lisp", mark)),
+    *(block for language in ("diff", "mlir") for block in of_language(language)),
+]
+
+
+@pytest.mark.parametrize("block", NO_EXPERIMENTS, ids=lambda b: str(b))
 def test_what_is_no_experiment_is_shown_by_a_command(block: Block) -> None:
     assert block.file is not None
     commands = [b.text for b in blocks_of(block.page) if b.language == "console"]
