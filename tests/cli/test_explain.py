@@ -109,6 +109,7 @@ def test_the_layout(golden: Callable[[str], None]) -> None:
                     {"graph": "train", "kept": [*islands, {"path": None, "place": "m.sx:9", "ops": {"exp": 1}}]}
                 ],
                 "passes": [{"pass": "sx-simplify", "ms": 1.25, "before": 500, "after": 412, "did": "12 folded"}],
+                "device": None,
             }
         )
     )

@@ -54,7 +54,7 @@ def peak(text: str, *arrays: Array) -> int:
     def work() -> int:
         with open_context() as context:
             module = _module(context, text, arrays, True, "shared")
-            return load(graphs(module)[0]).peak_bytes()
+            return load(graphs(module)[0]).arena_bytes
 
     return run_deep(work)
 
