@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve, field
 
 from sexpgpu import __version__
 from sexpgpu.diag import Diagnostics, SxError
@@ -16,6 +16,7 @@ from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.entry import require_file
 from sexpgpu.driver.handover import take_over
+from sexpgpu.driver.islands import Policy, PolicyWatch
 from sexpgpu.driver.pipeline import EVERY, Passes, run_named
 from sexpgpu.experiment import Experiment, Graph, Manifest
 from sexpgpu.lang.active import activated
@@ -49,6 +50,7 @@ class Compilation:
     traced: Traced | None = None
     experiment: Experiment | None = None
     plans: Plans | None = None
+    policies: dict[str, Policy] = field(factory=dict)  # by the symbols of graphs
     timings: tuple[Timing, ...] = ()
 
     @property
@@ -145,7 +147,10 @@ def finish(done: Compilation, pipeline: str = "shared") -> None:
     try:
         passes = done.passes
         after = 0 if passes.start is None else take_over(done.traced.tracer, done.context, pipeline, passes)
-        done.timings = tuple(run_named(done.module, done.context, pipeline, passes, after))
+        watch = PolicyWatch(passes.observer)
+        watched = evolve(passes, observer=watch)
+        done.timings = tuple(run_named(done.module, done.context, pipeline, watched, after))
+        done.policies = watch.found
         conclude(done, map(read_graph, graphs(done.module)))
     except SxError as fault:
         done.diagnostics.report(fault.diagnostic)

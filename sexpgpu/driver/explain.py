@@ -29,11 +29,10 @@ from sexpgpu.dialects.opdef import (
 from sexpgpu.dialects.read import definition_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.driver.compile import LIBRARY, Compilation
-from sexpgpu.driver.islands import islands
+from sexpgpu.driver.islands import Policy
 from sexpgpu.driver.planning import load
 from sexpgpu.experiment import Evaluation, Experiment, Graph
 from sexpgpu.passes.base import functions, graphs
-from sexpgpu.passes.precision import ADDED
 from sexpgpu.tensortype import TensorType
 
 LARGEST = 10
@@ -139,11 +138,11 @@ def _graphs(done: Compilation, experiment: Experiment) -> list[dict[str, Any]]:
     for func in graphs(done.module):
         graph = by_symbol[func.attributes["sym_name"].value]
         if not graph.name.startswith("init "):
-            reports.append(_graph(func, graph))
+            reports.append(_graph(func, graph, done.policies.get(graph.symbol)))
     return reports
 
 
-def _graph(func: Any, graph: Graph) -> dict[str, Any]:
+def _graph(func: Any, graph: Graph, policy: Policy | None) -> dict[str, Any]:
     families: Counter[str] = Counter(input=len(graph.inputs))
     tensors: list[tuple[TensorType, str, Any]] = []
     operations = list(_operations(func))
@@ -157,7 +156,7 @@ def _graph(func: Any, graph: Graph) -> dict[str, Any]:
     return {
         "name": graph.name,
         "nodes": len(operations) + len(graph.inputs),
-        "casts": sum(ADDED in op.attributes for op in operations),
+        "casts": policy.casts if policy is not None else 0,
         "ops": {name: families[name] for name in FAMILIES if families[name]},
         "emits": [f"{o.role} {o.name}" for o in graph.outputs if o.role in ("metric", "counter")]
         + (["metric train/loss"] if any(o.role == "loss" for o in graph.outputs) else [])
@@ -173,15 +172,13 @@ def _tensor(kind: TensorType, op: str, location: Any) -> dict[str, Any]:
 
 def _islands(done: Compilation, experiment: Experiment) -> list[dict[str, Any]]:
     """Where the graphs that a policy may round keep f32; nothing where it rounds none."""
-    by_symbol = {g.symbol: g for g in experiment.graphs.values()}
     found = []
-    for func in graphs(done.module):
-        graph = by_symbol[func.attributes["sym_name"].value]
-        rounded = experiment.run.precision == "bf16" and graph.rows is not None
-        if rounded or any(ADDED in op.attributes for op in _operations(func)):
+    for graph in experiment.graphs.values():
+        policy = done.policies.get(graph.symbol)
+        if policy is not None and (policy.casts or (experiment.run.precision == "bf16" and graph.rows is not None)):
             kept = [
                 {"path": i.path or None, "place": place_of(i.span) if i.span else None, "ops": dict(i.ops)}
-                for i in islands(func)
+                for i in policy.islands
             ]
             found.append({"graph": graph.name, "kept": kept})
     return found

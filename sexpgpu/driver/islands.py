@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from attrs import frozen
+from attrs import define, field, frozen
 from mlir import ir
 
 from sexpgpu.diag import Span
@@ -15,6 +15,9 @@ from sexpgpu.dialects.loops import loop_of
 from sexpgpu.dialects.opdef import Constant, Move, OpDef, Pointwise, Random
 from sexpgpu.dialects.read import definition_of
 from sexpgpu.dialects.signature import read_outputs, type_of
+from sexpgpu.driver.pipeline import Observer
+from sexpgpu.passes.base import Timing, graphs
+from sexpgpu.passes.precision import ADDED
 
 FORWARD = ("loss", "metric", "weight", "sample", "carry", "step_term", "buffer")
 """The roles of what a policy applies to: gradients follow the values that they belong to."""
@@ -27,6 +30,41 @@ class Island:
     path: str
     span: Span | None
     ops: tuple[tuple[str, int], ...]
+
+
+@frozen
+class Policy:
+    """What the precision policy did to a graph: the casts that it added, and where it keeps f32."""
+
+    casts: int
+    islands: tuple[Island, ...]
+
+
+@define
+class PolicyWatch:
+    """Looks at each graph as `precision` leaves it: later passes put several of its operations under one name.
+
+    `found` has the graphs by their symbols. `beside` is called as well.
+    """
+
+    beside: Observer | None
+    found: dict[str, Policy] = field(factory=dict)
+
+    def __call__(self, number: int, name: str, module: Any, timing: Timing | None) -> None:
+        if name == "precision":
+            attributes = module.operation.attributes
+            rounding = "sx.precision" in attributes and ir.StringAttr(attributes["sx.precision"]).value == "bf16"
+            for func in graphs(module):
+                casts = sum(ADDED in op.attributes for op in _every(func))
+                symbol = ir.StringAttr(func.attributes["sym_name"]).value
+                self.found[symbol] = Policy(casts, tuple(islands(func)) if casts or rounding else ())
+        if self.beside is not None:
+            self.beside(number, name, module, timing)
+
+
+def _every(func: Any) -> Iterator[Any]:
+    for op in func.regions[0].blocks[0].operations:
+        yield from _with_bodies(op.operation)
 
 
 def islands(func: Any) -> list[Island]:
