@@ -56,16 +56,19 @@ def smoke_text(file: Path) -> str:
     return text
 
 
+def lasting(text: str, steps: int) -> str:
+    """The text with so many steps in its variant `smoke`, by which its schedules go; epochs stay, and last longer."""
+    return text.replace("(steps 3)", f"(steps {steps})")
+
+
 def with_run(text: str, **arguments: str) -> str:
-    """The text with other arguments of its `defrun`: `with_run(text, precision=":f64")`; steps rather than epochs."""
+    """The text with other arguments of its `defrun`: `with_run(text, precision=":f64")`."""
     start = text.index("(defrun")
     run_form = text[start:]
     for name, value in arguments.items():
         key = ":" + name.replace("_", "-")
         run_form = re.sub(rf"\s{key}\s+:?[\w-]+", "", run_form)
         run_form = run_form.replace("(defrun", f"(defrun {key} {value}", 1)
-    if "steps" in arguments:
-        run_form = re.sub(r"\s:epochs\s+[\w-]+", "", run_form)
     return text[:start] + run_form
 
 

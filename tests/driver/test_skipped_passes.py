@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sexpgpu.driver.pipeline import EVERY, NEEDED, Passes, steps_of, whole
-from tests.smoke import EXAMPLES, link_data, losses_of, smoke_text, train, with_run
+from tests.smoke import EXAMPLES, lasting, link_data, losses_of, smoke_text, train, with_run
 
 PASSES = tuple(dict.fromkeys(step.name for step in steps_of(whole()) if step.name not in NEEDED))
 BOUNDS = {"f64": 1e-10, "f32": 1e-5}
@@ -28,7 +28,7 @@ def losses(tmp_path_factory: pytest.TempPathFactory) -> Losses:
 
     @functools.cache
     def found(file: Path, precision: str, skip: str, steps: int) -> list[float]:
-        text = with_run(smoke_text(file), precision=f":{precision}", log_every="1", steps=str(steps))
+        text = with_run(lasting(smoke_text(file), steps), precision=f":{precision}", log_every="1")
         passes = Passes(skip=frozenset({skip})) if skip else EVERY
         copy = folder / f"{file.stem}-{precision}-{skip or 'every'}-{steps}.sx"
         result, events = train(text, copy, steps, passes)

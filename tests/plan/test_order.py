@@ -51,3 +51,11 @@ def test_what_is_held_back_stays_behind(flow: Dataflow, data: st.DataObject) -> 
     behind = {late: early} if early < late else {}
     order = better_order(flow, behind)
     assert all(order.index(before) < order.index(number) for number, before in behind.items())
+
+
+def test_what_reads_one_value_three_times_is_not_lost() -> None:
+    """It frees the value once the other reader has run, and costs less from then on."""
+    ins = [(0,), (2,), (2, 2, 2), (4,)]
+    types = (LARGE, SMALL, LARGE, SMALL, LARGE, SMALL)
+    nodes = tuple(Node("exp", OPS["exp"], {}, given, (number + 2,)) for number, given in enumerate(ins))
+    assert sorted(better_order(Dataflow(types, 2, nodes, (3, 5)), {})) == [0, 1, 2, 3]
