@@ -99,18 +99,22 @@ CACHE: Knob[Path | None] = Knob(
 )
 CHECK = Knob("SEXPGPU_CHECK", False, _switch, "0 or 1", "runs the reference beside every step of the plan")
 DUMP: Knob[Path | None] = Knob("SEXPGPU_DUMP", None, Path, "a folder", "writes the module after each stage there")
+EXPLAIN: Knob[str | None] = Knob(
+    "SEXPGPU_EXPLAIN", None, _one_of("kernels"), "kernels", "lists every launch of each graph in the lowering report"
+)
 VERIFY = Knob("SEXPGPU_VERIFY", False, _switch, "0 or 1", "verifies the module after every pass")
 THREADS: Knob[int | None] = Knob(
     "SEXPGPU_THREADS", None, _number(1, 4096), "a count from 1", "threads of the linear algebra library"
 )
 NO_COLOR = Knob("NO_COLOR", False, lambda text: True, "anything", "no colours on a terminal")
 
-KNOBS: tuple[Knob[str] | Knob[int] | Knob[int | None] | Knob[bool] | Knob[Path | None], ...] = (
+KNOBS: tuple[Knob[str] | Knob[str | None] | Knob[int] | Knob[int | None] | Knob[bool] | Knob[Path | None], ...] = (
     DEVICE,
     CPU,
     CACHE,
     CHECK,
     DUMP,
+    EXPLAIN,
     VERIFY,
     THREADS,
     NO_COLOR,

@@ -13,13 +13,18 @@ from sexpgpu.diag import error
 if TYPE_CHECKING:
     from sexpgpu.lang.selection import Selection
 
+PLAN = "plan"
+"""What comes after the last pass: no module, but what the device executes."""
+
 
 @click.command()
 @report.file_argument
 @report.selection_options
 @report.skip_option
 @click.option("--mlir", "as_mlir", is_flag=True, help="Print the MLIR module instead of the document.")
-@click.option("--stage", metavar="NAME", help="The module at a stage: traced, a pass by name or number, 05-autodiff.")
+@click.option(
+    "--stage", metavar="NAME", help="The module at a stage: traced, a pass by name or number, 05-autodiff; or `plan`."
+)
 @click.option("--graph", metavar="NAME", help="Only one graph of the module.")
 @click.option("--locations", is_flag=True, help="With the source place of every operation.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
@@ -41,12 +46,15 @@ def command(
     sexpgpu ir examples/moons.sx
     sexpgpu ir examples/moons.sx --stage traced --graph train
     sexpgpu ir examples/moons.sx --stage 05-autodiff --skip simplify
+    sexpgpu ir examples/moons.sx --stage plan --graph train
 
     `sexpgpu passes` lists the stages.
     """
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.document import document_text, module_text
     from sexpgpu.driver.pipeline import Passes, skipping, stage_number, whole
+    from sexpgpu.driver.plan_text import plans_text
+    from sexpgpu.driver.planning import plans_of
     from sexpgpu.lang.limits import run_deep
 
     wants_module = as_mlir or stage is not None or graph is not None or locations
@@ -55,12 +63,15 @@ def command(
 
     def print_it() -> int:
         pipeline = whole()
-        until = None if stage is None else stage_number(stage, pipeline)
+        until = None if stage is None or stage == PLAN else stage_number(stage, pipeline)
         with compiling(file, selected, pipeline=pipeline, passes=Passes(skipping(skipped), until=until)) as done:
             report.print_diagnostics(done.diagnostics, done.session.sources)
             if done.diagnostics.errors:
                 return report.failure_code(done.diagnostics)
-            text = module_text(done, graph, locations) if wants_module else document_text(done)
+            if stage == PLAN:
+                text = plans_text(plans_of(done.module), graph)
+            else:
+                text = module_text(done, graph, locations) if wants_module else document_text(done)
             if output is None:
                 click.echo(text)
             else:

@@ -8,13 +8,15 @@ from typing import Any
 
 from mlir import ir
 
+from sexpgpu import knobs
 from sexpgpu.dialects.groups import REASON, group_of
 from sexpgpu.dialects.locations import path_of, span_of
 from sexpgpu.dialects.opdef import Composite, Constant, Contract, Move, Window
 from sexpgpu.dialects.read import definition_of
+from sexpgpu.dialects.signature import type_of
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.explain import place_of
-from sexpgpu.driver.lowering import GraphRow, GroupRow, Lowering, summed
+from sexpgpu.driver.lowering import GraphRow, GroupRow, Launch, Lowering, summed
 from sexpgpu.experiment import Experiment
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.flow import operations_of
@@ -32,7 +34,10 @@ FAMILIES = {
 
 
 def cpu_lowering(done: Compilation) -> Lowering:
-    """What the CPU made of each graph that a step, an evaluation or a generator runs; initializers are left out."""
+    """What the CPU made of each graph that a step, an evaluation or a generator runs; initializers are left out.
+
+    SEXPGPU_EXPLAIN=kernels adds what each launches.
+    """
     experiment = done.experiment
     assert experiment is not None
     by_symbol = {graph.symbol: graph.name for graph in experiment.graphs.values()}
@@ -68,7 +73,15 @@ def _row(name: str, func: Any) -> GraphRow:
         arena=arena,
         lower_bound=live,
         peak_place=place_of(span_of(ops[peak].location)) if arena else "",
+        launches=tuple(map(_launch, kernels)) if knobs.EXPLAIN.get() == "kernels" else (),
     )
+
+
+def _launch(op: Any) -> Launch:
+    found = group_of(op)
+    record = definition_of(op)
+    name = found[0].symbol if found is not None else record.name if record is not None else "scan"
+    return Launch(name, str(type_of(op.results[0])), path_of(op.location))
 
 
 def _groups(ops: list[Any]) -> Iterator[GroupRow]:

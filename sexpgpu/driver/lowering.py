@@ -29,6 +29,15 @@ class GroupRow:
 
 
 @frozen
+class Launch:
+    """One kernel of a graph, in the order in which they run: its name, what it gives, the model part it serves."""
+
+    kernel: str
+    type: str
+    path: str
+
+
+@frozen
 class GraphRow:
     """A graph on a device: operations, kernels that one call launches, its regions, its products, its memory.
 
@@ -49,6 +58,7 @@ class GraphRow:
     peak_place: str
     graphs: int = 1
     captured: bool = False
+    launches: tuple[Launch, ...] = ()  # of the first of its graphs, where they are asked for
 
 
 @frozen

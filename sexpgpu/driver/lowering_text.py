@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sexpgpu.driver.explain_text import plural, size
-from sexpgpu.driver.lowering import GraphRow, Lowering, fallen_back, findings, fused, sizes
+from sexpgpu.driver.lowering import GraphRow, Launch, Lowering, fallen_back, findings, fused, sizes
 from sexpgpu.driver.paths import listed
 
 NAME = 25
@@ -14,6 +14,9 @@ NAME = 25
 FAMILY = 18
 KERNELS = 28
 """Columns of a family's name and of its kernels."""
+
+LAUNCH, TYPE = 24, 24
+"""Columns of a launch's kernel and of what it gives."""
 
 INDENT = " " * (4 + FAMILY + 1)
 """What stands before what more there is to say of a family."""
@@ -30,8 +33,15 @@ def _lines(report: Lowering) -> Iterator[str]:
         yield f"  {row.name:{NAME}} {_counts(row)}"
         yield from _families(row)
         yield from _memory(row)
+        yield from (
+            f"      {launch.kernel:{LAUNCH}} {launch.type:{TYPE}} {launch.path}".rstrip() for launch in row.launches
+        )
     for name, text in report.notes:
         yield f"  {name:{NAME}} {text}"
+
+
+def _launch(launch: Launch) -> str:
+    return f"      {launch.kernel:{LAUNCH}} {launch.type:{TYPE}} {launch.path}".rstrip()
 
 
 def _counts(row: GraphRow) -> str:
