@@ -84,7 +84,8 @@ def _defined_with(form: Any) -> Iterator[Symbol]:
 def _of_structure(form: Cons) -> Iterator[Symbol]:
     """The functions that a defstruct would define, whatever its options say."""
     name = defined_name(form)
-    assert name is not None
+    if name is None:  # a form that only begins like one, quoted or cut short
+        return
     for made in ("make-{}", "copy-{}", "{}-p"):
         yield symbol(made.format(name.name))
     cell = form.cdr.cdr

@@ -28,6 +28,9 @@ def brief(text: str) -> list[tuple[str, str]]:
             [("E-ARG-001", "1:45"), ("E-NAME-001", "1:53"), ("E-NAME-002", "1:24")],
         ),
         ("(defun f (x) (car x x) (cdr x x))\n(f 1)", [("E-ARG-001", "1:21"), ("E-ARG-001", "1:31")]),
+        # What only begins like a definition: too short for one, or a structure without a name.
+        ("(defsetf first-of (l))", [("E-MACRO-001", "1:1")]),
+        ("(defun f (x) (list (defstruct 1 a) (car 1 2) x))", [("E-ARG-001", "1:43"), ("E-MACRO-001", "1:20")]),
         ("(list (car 1 2) (let (x 1) x))", [("E-ARG-001", "1:14"), ("E-MACRO-001", "1:22")]),
         # Definitions inside a form.
         (

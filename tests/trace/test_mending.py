@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,8 @@ from sexpgpu.diag import Diagnostic, Span, apply_edits
 from sexpgpu.lang.enclosing import list_around
 from sexpgpu.lang.forms import Source
 from sexpgpu.lang.limits import run_deep
+from sexpgpu.trace.mending import ATTEMPTS
+from sexpgpu.trace.mending.scene import Scene
 from tests.trace.experiments import compiled, write
 
 
@@ -178,3 +181,18 @@ def test_the_list_around_a_place() -> None:
     changed = (*inside.replaced(1, "(h _)"), *quoted.dropped(1), *inside.outer.appended("c"))
     assert apply_edits(source.text, changed) == "(f 1)\n(g (list (h a) '(1)) b c)\n"
     assert list_around(source, Span("a.sx", 3, 1, 3, 1)) is None
+
+
+def test_guesses_stay_near_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No number of parts near 10^80 divides 3: the search ends soon, and says nothing."""
+    tried: list[int] = []
+    original = Scene.attempt
+
+    def attempt(self: Scene, changes: Any) -> Any:
+        tried.append(1)
+        return original(self, changes)
+
+    monkeypatch.setattr(Scene, "attempt", attempt)
+    (error,) = errors(write(tmp_path, objective=objective(f"(mean (first (split logits {10**80} 1)))")))
+    assert (error.code, error.fix) == ("E-SHAPE-023", ())
+    assert 0 < len(tried) <= 2 * ATTEMPTS

@@ -332,6 +332,8 @@ def defsetf(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
         an.module.setf_expanders[name] = short
         return Const(place, name)
     shape = "(defsetf name lambda-list (store...) form...)"
+    if len(items) < 3:
+        raise malformed(place, shape, "the list of store variables is missing")
     stores = [name_of(item, shape) for item in items_of(*items[2], shape)]
     inner = compile_time_scope(scope)
     parameters = lisp_list([*stores, *_items(items[1][0])])

@@ -9,6 +9,7 @@ becomes the fix. All of this happens after an error; a file without errors pays 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from attrs import evolve
 
@@ -22,12 +23,16 @@ from sexpgpu.trace.tensor import Tensor
 Source = Callable[[Scene], Iterator[Proposal]]
 
 
+ATTEMPTS = 200
+"""Guesses that are tried for one mistake, of each source: what is far from what is written is not what was meant."""
+
+
 def guesses(scene: Scene) -> Iterator[Proposal]:
     """The changes of the call's arguments that its function takes."""
     if scene.call is None:
         return
     for source in GUESSES.get(scene.diagnostic.code, ()):
-        for guess in source(scene.call):
+        for guess in islice(source(scene.call), ATTEMPTS):
             value = scene.attempt(guess.changes)
             if value is not None and guess.fits(value):
                 yield Proposal(guess.help, scene.edits(guess.changes))
