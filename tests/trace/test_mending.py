@@ -184,7 +184,7 @@ def test_the_list_around_a_place() -> None:
 
 
 def test_guesses_stay_near_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No number of parts near 10^80 divides 3: the search ends soon, and says nothing."""
+    """Every number divides 10^80 parts more or less well: the search for one that fits ends soon."""
     tried: list[int] = []
     original = Scene.attempt
 
@@ -194,5 +194,5 @@ def test_guesses_stay_near_what_is_written(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(Scene, "attempt", attempt)
     (error,) = errors(write(tmp_path, objective=objective(f"(mean (first (split logits {10**80} 1)))")))
-    assert (error.code, error.fix) == ("E-SHAPE-023", ())
+    assert error.code == "E-SHAPE-023"
     assert 0 < len(tried) <= 2 * ATTEMPTS
