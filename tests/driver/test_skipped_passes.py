@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sexpgpu.driver.pipeline import EVERY, NEEDED, Passes, steps_of, whole
+from tests.passes.grouping import cut_small
 from tests.smoke import EXAMPLES, lasting, link_data, losses_of, smoke_text, train, with_run
 
 PASSES = tuple(dict.fromkeys(step.name for step in steps_of(whole()) if step.name not in NEEDED))
@@ -51,6 +52,14 @@ def test_a_pass_may_be_skipped(file: Path, precision: str, skip: str, losses: Lo
     assert len(every) == 5
     assert every[0] != every[-1]
     assert apart(every, losses(file, precision, skip, 5)) <= BOUNDS[precision]
+
+
+@pytest.mark.parametrize("file", FEW, ids=lambda file: file.stem)
+def test_small_tiles_give_the_same(file: Path, losses: Losses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At smoke size most groups are one tile; here they are many."""
+    alone = losses(file, "f64", "fuse", 4)
+    cut_small(monkeypatch, 64)
+    assert apart(alone, losses(file, "f64", "", 4)) <= BOUNDS["f64"]
 
 
 @pytest.mark.slow

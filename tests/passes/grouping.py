@@ -46,13 +46,13 @@ STEPS = st.lists(
 )
 
 
-def cut_small(patch: pytest.MonkeyPatch) -> None:
-    """Tiles of a few elements, so that small tensors are cut."""
-    patch.setattr(clusters, "SMALL", 2)
-    patch.setattr(grow, "SMALL", 2)
-    patch.setattr(clusters, "LONGEST", 64)
-    patch.setattr(tiling, "BUDGET", 128)
-    patch.setattr(tiling, "LEAST", 2)
+def cut_small(patch: pytest.MonkeyPatch, elements: int = 2) -> None:
+    """Tiles of about so many elements, so that small tensors are cut."""
+    patch.setattr(clusters, "SMALL", elements)
+    patch.setattr(grow, "SMALL", elements)
+    patch.setattr(clusters, "LONGEST", 32 * elements)
+    patch.setattr(tiling, "BUDGET", 64 * elements)
+    patch.setattr(tiling, "LEAST", elements)
 
 
 def build_program(b: Builder, values: list[Val], steps: list[tuple[str, int, int]]) -> list[Val]:
