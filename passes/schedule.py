@@ -34,7 +34,7 @@ class Schedule(Pass):
         for func in graphs(module):
             if len(func.regions[0].blocks[0].arguments):
                 moved += _schedule(func)
-        return f"{moved} graphs in another order" if moved else ""
+        return f"{moved} graph{'s' * (moved > 1)} in another order" if moved else ""
 
 
 def _schedule(func: Any) -> bool:

@@ -7,7 +7,8 @@
 
 One forward sweep applies the rule table, folds constants and merges equal operations; one backward sweep removes what
 nobody uses. Every rule keeps the value bit for bit, but for the sign of a zero that `x + 0` would clear, for NaN
-payloads, and for two rules that add the same terms in another order (a transposed product, a scatter onto a sum). Constants over 4 KiB are never made.
+payloads, and for two rules that add the same terms in another order (a transposed product, a scatter onto a sum).
+Constants over 4 KiB are never made.
 """
 
 from __future__ import annotations

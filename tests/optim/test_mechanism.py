@@ -229,7 +229,11 @@ def test_explain_shows_the_states_of_what_is_wrapped(tmp_path: Path) -> None:
         ("(muon)", "E-VALUE-005", "muon: a parameter of rank 0 is no matrix; give it another optimizer"),
         ("(sgd :lr (step-schedule 0.1))", "E-VALUE-005", "step-schedule: say either :every n or :at '(n ...)"),
         ("(sgd :lr (step-schedule 0.1 :every 2 :at '(1)))", "E-VALUE-005", "step-schedule: say either"),
-        ("(sgd :lr (constant-schedule 0.1 :warmup 1.5))", "E-VALUE-012", "`constant-schedule`: warmup is outside its domain"),
+        (
+            "(sgd :lr (constant-schedule 0.1 :warmup 1.5))",
+            "E-VALUE-012",
+            "`constant-schedule`: warmup is outside its domain",
+        ),
         ("(ema 0.9 (sgd) 3)", "E-ARG-003", ""),
         (
             defined("(defoptimizer mine () (optimizer-updat (p g ctx) p))", "(mine)"),

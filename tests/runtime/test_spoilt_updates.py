@@ -43,9 +43,9 @@ def test_a_first_rate_that_is_infinite_costs_one_step(tmp_path: Path) -> None:
     assert all(np.isfinite(p).all() for p in params.values())
 
 
-@pytest.mark.parametrize("optimizer", ["(adam :lr (lambda (step) (/ step 0.0)))", "(sgd :lr (lambda (step) (/ step 0.0)))"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_a_rule_that_is_never_finite_ends_the_run_with_good_weights(optimizer: str, tmp_path: Path) -> None:
-    result, params = trained(tmp_path, optimizer)
+    result, params = trained(tmp_path, f"({optimizer} :lr (lambda (step) (/ step 0.0)))")
     assert result.error is not None
     assert result.error.code == "E-NUM-001"
     assert all(np.isfinite(p).all() for p in params.values())
