@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import Span, SxError, error
 from sexpgpu.dialects.bf16 import round_in_place
 from sexpgpu.dialects.opdef import Array, Index, Kind, Move, Order, Window, numpy_dtype
 from sexpgpu.dialects.ops import OPS
@@ -63,7 +63,10 @@ class Program:
         self, inputs: Sequence[Array], into: Sequence[Array | None] = (), watch: Watch | None = None
     ) -> list[Array]:
         """Run the graph; `watch` is given every action in turn, and runs it."""
-        memory = self._arena.at_least(self.arena_bytes)
+        try:
+            memory = self._arena.at_least(self.arena_bytes)
+        except MemoryError:
+            raise _out_of_memory(f"the {self.arena_bytes:,} bytes of graph `{self.spec.name}`", None) from None
         if self._bound is not memory:
             self.bind(memory)
         with np.errstate(all="ignore"):
@@ -113,7 +116,9 @@ class Program:
             raise SxError(fault.diagnostic.at(action.step.span)) from None
         except MemoryError:
             assert action is not None
-            raise _out_of_memory(plan, action.step) from None
+            sizes = " and ".join(str(plan.slots[out].type) for out in action.step.outs)
+            what = f"{sizes}, the result of {action.step.op} in graph `{plan.spec.name}`"
+            raise _out_of_memory(what, action.step.span) from None
         for place, number in enumerate(plan.results):
             if plan.slots[number].home != Into(place):
                 results[place] = _delivered(slots[number], results[place])
@@ -274,11 +279,6 @@ def computes(kind: Kind) -> bool:
             return True
 
 
-def _out_of_memory(plan: GraphPlan, step: Step) -> SxError:
-    sizes = " and ".join(str(plan.slots[out].type) for out in step.outs)
-    return error(
-        "E-MEM-002",
-        f"there is not enough memory for {sizes}, the result of {step.op} in graph `{plan.spec.name}`",
-        step.span,
-        help="a smaller batch, or more :microbatches",
-    )
+def _out_of_memory(what: str, span: Span | None) -> SxError:
+    help = "a smaller batch, or more :microbatches"
+    return error("E-MEM-002", f"there is not enough memory for {what}", span, help=help)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,3 +179,31 @@ def test_what_is_not_finite_first() -> None:
     assert given is not None
     assert given[0].startswith("the ")
     assert program.spec.inputs[1].name in given[0]
+
+
+WITHOUT_MEMORY = """
+import resource
+import numpy as np
+from sexpgpu.diag import SxError
+from sexpgpu.dialects.context import open_context
+from sexpgpu.driver.planning import load
+from sexpgpu.tensortype import TensorType
+from tests.building import function
+kind, wide = TensorType((1024,), "f32"), TensorType((1024, 1024, 1024), "f32")
+def build(b, v):
+    stretched = b("exp", b("broadcast", b("exp", v[0]), shape=wide.shape))
+    return [b("sum", stretched, axes=(0, 1, 2), keepdims=False)]
+with open_context() as context:
+    program = load(function(context, [kind], build).body.operations[0])
+    resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+    try:
+        program([np.zeros(1024, np.float32)])
+    except SxError as fault:
+        print(fault.diagnostic.code, fault.diagnostic.message)
+"""
+
+
+def test_an_arena_that_the_system_refuses_is_a_coded_error(root: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_MEMORY], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("E-MEM-002 there is not enough memory for the 4,294,9")
+    assert "graph `f`" in done.stdout
