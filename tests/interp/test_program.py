@@ -194,7 +194,8 @@ def build(b, v):
     stretched = b("exp", b("broadcast", b("exp", v[0]), shape=wide.shape))
     return [b("sum", stretched, axes=(0, 1, 2), keepdims=False)]
 with open_context() as context:
-    program = load(function(context, [kind], build).body.operations[0])
+    module = function(context, [kind], build)
+    program = load(module.body.operations[0])
     resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
     try:
         program([np.zeros(1024, np.float32)])
