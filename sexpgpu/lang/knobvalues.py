@@ -10,7 +10,7 @@ from sexpgpu.diag import SxError, error, nearest
 from sexpgpu.lang.analyze.grammar import Items, fault, malformed
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.edits import replaced
-from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, symbol
+from sexpgpu.lang.forms import NIL, Cons, Symbol, T, keyword, symbol
 from sexpgpu.lang.library.typespec import is_type
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.printer import print_form
@@ -18,6 +18,7 @@ from sexpgpu.lang.reader import QUOTE
 
 KNOBS: Final = '(defknobs (name default [:type T] [:choices (value...)] [:doc "..."])...)'
 _OPTIONS: Final = ("type", "choices", "doc")
+_BOOLEAN: Final = symbol("boolean")
 
 
 @frozen
@@ -61,20 +62,30 @@ def _check_option(name: str, value: Any, place: Place) -> None:
         raise fault(place, "E-KNOB-005", f":doc takes a string, found {show(value)}")
 
 
-def as_kind(value: Any, default: Any) -> Any:
-    """A bare word given by `--set` is what the default is: a string, a keyword or a symbol."""
+def as_kind(value: Any, default: Any, options: dict[str, Any]) -> Any:
+    """A bare word given by `--set` is what the knob takes: a string, a keyword, a truth value, or a symbol."""
     if isinstance(value, Symbol) and not value.keyword:
+        if type_of(default, options) is _BOOLEAN:
+            return {"true": T, "false": NIL}.get(value.name, value)
         if isinstance(default, str):
             return value.name
-        if isinstance(default, Symbol) and default.keyword:
+        if isinstance(default, Symbol) and default.keyword and value is not NIL:
             return keyword(value.name)
     return value
 
 
 def type_of(default: Any, options: dict[str, Any]) -> Any:
-    """A knob's type: the declared one, or that of a number or string by default; None for any value."""
-    kinds = {int: symbol("integer"), float: symbol("real"), str: symbol("string")}
-    return options["type"] if options.get("type") is not None else kinds.get(type(default))
+    """A knob's type: the declared one, or that of the default; None for any value.
+
+    A symbol says nothing where `:choices` are given, nor one that is neither a truth value nor a keyword.
+    """
+    if options.get("type") is not None:
+        return options["type"]
+    if not isinstance(default, Symbol):
+        return {int: symbol("integer"), float: symbol("real"), str: symbol("string")}.get(type(default))
+    if "choices" in options:
+        return None
+    return _BOOLEAN if default in (T, NIL) else symbol("keyword") if default.keyword else None
 
 
 def declaration(name: str, default: Any, options: dict[str, Any]) -> KnobDeclaration:
@@ -93,7 +104,8 @@ def check_value(name: Symbol, value: Any, default: Any, options: dict[str, Any],
     """E-KNOB-003 where a value is not of the knob's type or not among its choices."""
     kind = type_of(default, options)
     if kind is not None and not is_type(value, kind):
-        raise _bad_value(name, value, f"of type {print_form(kind)}", place)
+        literal = kind is _BOOLEAN and place.source.file.startswith("--set ")
+        raise _bad_value(name, value, "t, nil, true or false" if literal else f"of type {print_form(kind)}", place)
     choices = options.get("choices")
     if isinstance(choices, Cons) and not any(print_form(value) == print_form(choice) for choice in choices):
         raise _bad_value(name, value, f"one of {print_form(choices)[1:-1]}", place)

@@ -270,7 +270,7 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
         if given is not None:
             value_place, source = given.place, given.source
             value = (
-                as_kind(given.form, default)
+                as_kind(given.form, default, options)
                 if given.literal
                 else session.evaluate_form(given.form, module, given.place)
             )
