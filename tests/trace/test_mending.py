@@ -37,6 +37,15 @@ def test_nothing_is_proposed_where_nothing_is_taken(tmp_path: Path) -> None:
     assert (error.code, error.fix) == ("E-SHAPE-013", ())
 
 
+def test_classes_are_not_taken_from_what_has_no_rows(tmp_path: Path) -> None:
+    """One score a record against one float a record: a class number of all of them trains on nothing."""
+    side = "(mean (tanh logits) :axis 1)"
+    for label, code in ((side, "E-DTYPE-007"), (f"(cast {side} :i32)", "E-SHAPE-026")):
+        form = f"(let ((score (mean logits :axis 1)) (side {label})) (cross-entropy score side))"
+        (error,) = errors(write(tmp_path, objective=objective(form)))
+        assert (error.code, error.fix) == (code, ())
+
+
 def test_a_form_that_a_macro_wrote_is_left_alone(tmp_path: Path) -> None:
     macro = '(require "sexpgpu/nn") (require "sexpgpu/optim") (defmacro mean-over (x axis) `(mean ,x :axis ,axis))'
     (error,) = errors(write(tmp_path, require=macro, objective=objective("(mean (mean-over logits 2))")))

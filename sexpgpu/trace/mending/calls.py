@@ -96,9 +96,15 @@ def pairs(call: Call) -> Guesses:
         if kind.dtype in INTEGERS:
             for count in classes:
                 yield _wrapped(call, i, f"(one-hot _ {count})", "make rows of 0 and 1 of the classes {}")
-    for i, _ in reversed(given):
-        yield _wrapped(call, i, "(argmax _)", "take the number of the class from each row of {}")
+    for i, kind in reversed(given):
+        yield from _class_numbers(call, i, kind)
         yield _wrapped(call, i, "(transpose _)", "transpose {}")
+
+
+def _class_numbers(call: Call, index: int, kind: TensorType) -> Guesses:
+    """The class of each record's row; a vector over the records has no rows."""
+    if kind.rank > 1:
+        yield _wrapped(call, index, "(argmax _)", "take the number of the class from each row of {}")
 
 
 def labels(call: Call) -> Guesses:
@@ -106,8 +112,9 @@ def labels(call: Call) -> Guesses:
     for i, kind in reversed(_tensors(call)):
         if kind.shape[-1:] == (1,):
             yield _wrapped(call, i, "(squeeze _ -1)", "drop the last axis of {}, whose size is 1")
-        yield _wrapped(call, i, "(unsqueeze _ -1)", "give {} a further axis, of size 1")
-        yield _wrapped(call, i, "(argmax _)", "take the number of the class from each row of {}")
+        if kind.rank > 1 or not kind.is_float:  # a score for each record does not become rows of one class
+            yield _wrapped(call, i, "(unsqueeze _ -1)", "give {} a further axis, of size 1")
+        yield from _class_numbers(call, i, kind)
 
 
 def axes(call: Call) -> Guesses:
