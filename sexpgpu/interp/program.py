@@ -98,12 +98,12 @@ class Program:
         plan = self.plan
         slots = self.fresh_slots(inputs)
         results: list[Any] = list(into) if into else [None] * len(plan.results)
-        for number, place, type in self._into:
-            if results[place] is None:
-                results[place] = _new(type)
-            slots[number] = results[place]
         action = None
         try:
+            for number, place, type in self._into:
+                if results[place] is None:
+                    results[place] = _new(type)
+                slots[number] = results[place]
             for action in self.actions:
                 if watch is None:
                     action.run(slots)
@@ -115,10 +115,7 @@ class Program:
             assert action is not None
             raise SxError(fault.diagnostic.at(action.step.span)) from None
         except MemoryError:
-            assert action is not None
-            sizes = " and ".join(str(plan.slots[out].type) for out in action.step.outs)
-            what = f"{sizes}, the result of {action.step.op} in graph `{plan.spec.name}`"
-            raise _out_of_memory(what, action.step.span) from None
+            raise _out_of_memory(*_wanted(plan, action.step if action is not None else None)) from None
         for place, number in enumerate(plan.results):
             if plan.slots[number].home != Into(place):
                 results[place] = _delivered(slots[number], results[place])
@@ -279,6 +276,17 @@ def computes(kind: Kind) -> bool:
             return True
 
 
+def _wanted(plan: GraphPlan, step: Step | None) -> tuple[str, Span | None]:
+    """What there was no memory for, in words, and its place: what a step gives, or all that the graph does."""
+    if step is None:
+        return f"{_sum(plan.results, plan)}, what graph `{plan.spec.name}` gives", None
+    return f"{_sum(step.outs, plan)}, the result of {step.op} in graph `{plan.spec.name}`", step.span
+
+
+def _sum(slots: Sequence[int], plan: GraphPlan) -> str:
+    return " and ".join(str(plan.slots[slot].type) for slot in slots)
+
+
 def _out_of_memory(what: str, span: Span | None) -> SxError:
-    help = "a smaller batch, or more :microbatches"
+    help = "a smaller model or batch, or more :microbatches"
     return error("E-MEM-002", f"there is not enough memory for {what}", span, help=help)

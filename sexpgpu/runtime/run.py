@@ -145,6 +145,16 @@ def _failed(
     return RunResult(code, directory, step, steps, error=error, warnings=tuple(reports.records))
 
 
+def _told(fault: SxError | OSError | MemoryError, directory: Path) -> Diagnostic:
+    match fault:
+        case SxError():
+            return fault.diagnostic
+        case OSError():
+            return _not_written(directory, fault)
+    help = "a smaller model or batch, or more :microbatches"
+    return Diagnostic("E-MEM-002", "there is not enough memory for this run", actual=str(fault) or None, help=help)
+
+
 def _not_written(directory: Path, fault: OSError) -> Diagnostic:
     where = f" ({fault.filename})" if fault.filename else ""
     reason = f"{fault.strerror or fault}{where}"
@@ -210,8 +220,8 @@ def _run_in(
         code = _close(outcome, events, status, signals, time.perf_counter() - started)
         warnings = tuple(reports.records)
         return RunResult(code, directory.path, outcome.step, plan.stop, outcome.metrics, warnings=warnings)
-    except (SxError, OSError) as fault:
-        error = fault.diagnostic if isinstance(fault, SxError) else _not_written(directory.path, fault)
+    except (SxError, OSError, MemoryError) as fault:
+        error = _told(fault, directory.path)
         step = loop.done if loop is not None else accepted.start.position.step
         if events is not None:
             at = str(error.span) if error.span else None
