@@ -29,10 +29,11 @@ class StructureType:
     """A structure's name, the type it includes, its slots and their default forms, inherited ones first.
 
     `conc_name` is what the readers' names begin with. `printer` is the function of `:print-function`, called with
-    the instance, the stream and a depth, or of `:print-object`, called without the depth.
+    the instance, the stream and a depth, or of `:print-object`, called without the depth. The readers of the slots
+    in `read_only` are no places.
     """
 
-    __slots__ = ("conc_name", "defaults", "layout", "name", "parent", "printer", "slots")
+    __slots__ = ("conc_name", "defaults", "layout", "name", "parent", "printer", "read_only", "slots")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class StructureType:
         defaults: tuple[Any, ...],
         conc_name: str,
         layout: Layout | None = None,
+        read_only: frozenset[Symbol] = frozenset(),
     ) -> None:
         self.name = name
         self.parent = parent
@@ -49,6 +51,7 @@ class StructureType:
         self.defaults = defaults
         self.conc_name = conc_name
         self.layout = layout
+        self.read_only = read_only
         self.printer: Any = None
 
     def __call__(self, value: Any) -> bool:

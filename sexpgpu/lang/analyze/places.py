@@ -11,7 +11,7 @@ from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malfo
 from sexpgpu.lang.analyze.lambdalist import parse_lambda_list
 from sexpgpu.lang.analyze.lambdas import analyze_lambda
 from sexpgpu.lang.analyze.macros import compile_time_scope, macro_function
-from sexpgpu.lang.analyze.writers import derived_writer
+from sexpgpu.lang.analyze.writers import derived_writer, read_only_slot
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.core.access import PUT_PROPERTY, REMOVE_PROPERTY
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, all_values, lisp_list, setf_name, symbol
@@ -119,6 +119,8 @@ def _no_place(an: Analyzer, target: Cons, name: Symbol, scope: Scope, place: Pla
         help = f"did you mean `{near}`?" if near else None
         message = f"{show(target)} is not a place: there is no function `{show(name)}`"
         return fault(place, "E-MACRO-003", message, help, culprit=Culprit(word=name.name, instead=near))
+    if local is None and (slot := read_only_slot(an, name)) is not None:
+        return fault(place, "E-MACRO-003", f"{show(target)} is not a place: the slot `{show(slot)}` is read-only")
     writer = derived_writer(an, name, cell.span) if cell is not None and cell.span is not None else None
     help = f"define how to write it: {writer.text if writer else f'(defun (setf {show(name)}) (new ...) ...)'}"
     fix = (evolve(writer, text="\n" + writer.text),) if writer is not None and place.trail is None else ()

@@ -1,4 +1,4 @@
-"""How a function that reads a part of a value would be written to, where its definition shows it."""
+"""How a function that reads a part of a value would be written to, where its definition shows it or forbids it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sexpgpu.diag import Edit, Span
 from sexpgpu.lang.culprit import Written, elements, form_at
 from sexpgpu.lang.forms import Cons, Source, Symbol, setf_name
+from sexpgpu.lang.structures import StructureType
 
 if TYPE_CHECKING:
     from sexpgpu.lang.analyze.core import Analyzer
@@ -28,6 +29,13 @@ def derived_writer(an: Analyzer, name: Symbol, definition: Span) -> Edit | None:
     end = source.span(parts[0].start - 1, form.end if form is not None else 0)
     at = Span(definition.file, end.end_line, end.end_col, end.end_line, end.end_col)
     return Edit(at, f"{head} (setf {body} new))")
+
+
+def read_only_slot(an: Analyzer, reader: Symbol) -> Symbol | None:
+    """The slot that a reader reads, where its structure lets nothing write it."""
+    kinds = (kind for kind in an.session.types.values() if isinstance(kind, StructureType))
+    fixed = ((kind.conc_name + slot.name, slot) for kind in kinds for slot in kind.read_only)
+    return next((slot for name, slot in fixed if name == reader.name), None)
 
 
 def _is_place(an: Analyzer, body: Written) -> bool:

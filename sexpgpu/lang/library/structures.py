@@ -51,7 +51,7 @@ class _Options:
     copier: Any = None
     predicate: Any = None
     parent: StructureType | None = None
-    overrides: dict[Symbol, Any] = field(factory=dict)
+    overridden: list[Any] = field(factory=list)
     printer: tuple[str, Any] | None = None
     kind: str | None = None
     named: bool = False
@@ -72,7 +72,11 @@ def defstruct(form: Cons) -> Any:
     if len({slot.name for slot in names}) != len(names):
         raise _malformed(f"a slot of {name.name} is named twice")
     defaults = tuple(default for _, default in (*inherited, *own))
-    made = StructureType(name, options.parent, tuple(names), defaults, options.conc_name, _layout(name, own, options))
+    fixed = frozenset(_slot(part)[0] for part in (*options.overridden, *slot_forms) if _is_read_only(part))
+    if options.parent is not None:
+        fixed |= options.parent.read_only
+    layout = _layout(name, own, options)
+    made = StructureType(name, options.parent, tuple(names), defaults, options.conc_name, layout, fixed)
     _name_type(made)
     shown = []
     if options.printer is not None:
@@ -128,7 +132,7 @@ def _options(name: Symbol, forms: list[Any]) -> _Options:
             if not isinstance(parent, StructureType):
                 raise _malformed(f":include names no structure: {brief(first)}")
             found.parent = parent
-            found.overrides = dict(_slot(part) for part in arguments[1:])
+            found.overridden = arguments[1:]
         elif key in ("print-function", "print-object"):
             found.printer = (key, first) if arguments else None
         elif key == "type":
@@ -152,7 +156,7 @@ def _representation(kind: Any) -> str:
 
 
 def _slot(form: Any) -> tuple[Symbol, Any]:
-    """The name and the default form of a slot; :type and :read-only are read and not enforced."""
+    """The name and the default form of a slot; a :type is read and not enforced."""
     name, default = form, NIL
     if isinstance(form, Cons):
         name = form.car
@@ -162,11 +166,17 @@ def _slot(form: Any) -> tuple[Symbol, Any]:
     return name, default
 
 
+def _is_read_only(form: Any) -> bool:
+    options = list(form)[2:] if isinstance(form, Cons) else []
+    return any(key is keyword("read-only") and value is not NIL for key, value in itertools.pairwise(options))
+
+
 def _inherited(options: _Options) -> list[tuple[Symbol, Any]]:
     if options.parent is None:
         return []
+    overrides = dict(map(_slot, options.overridden))
     pairs = zip(options.parent.slots, options.parent.defaults, strict=True)
-    return [(slot, options.overrides.get(slot, default)) for slot, default in pairs]
+    return [(slot, overrides.get(slot, default)) for slot, default in pairs]
 
 
 def _functions(made: StructureType, options: _Options) -> list[Any]:
@@ -194,8 +204,9 @@ def _functions(made: StructureType, options: _Options) -> list[Any]:
         place = _form("setf", reader)
         shown = _quoted(reader)
         forms.append(_form("defun", reader, lisp_list([item]), _form("%slot", made, index, shown, item)))
-        body = _form("%set-slot", made, index, shown, item, new)
-        forms.append(_form("defun", place, lisp_list([new, item]), body))
+        if slot not in made.read_only:
+            body = _form("%set-slot", made, index, shown, item, new)
+            forms.append(_form("defun", place, lisp_list([new, item]), body))
     return forms
 
 

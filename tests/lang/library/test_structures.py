@@ -31,6 +31,8 @@ POINT = "(defstruct point (x 0) y) "
         ("(defstruct (a (:type vector)) x) (defstruct (b (:type vector) (:include a (x 5))) y)"
          " (let ((b (make-b :y 2))) (list b (a-x b) (b-y b) (fboundp 'b-p)))", "(#(5 2) 5 2 nil)"),
         ("(list (typep (make-point) 'structure-object) (equalp (copy-structure (make-point)) (make-point)))", "(t t)"),
+        ("(defstruct fixed (x 0 :read-only t) (y 1 :type integer :read-only nil)) (let ((s (make-fixed :x 3)))"
+         " (incf (fixed-y s)) s)", "#S(fixed :x 3 :y 2)"),
         ("(deftype even-or (x) (return-from even-or `(or ,x (integer 0 0)))) (typep 0 '(even-or string))", "t"),
         ("(deftype small () '(integer 0 9)) (list (typep 5 'small) (typep 50 'small))", "(t nil)"),
         ("(deftype upto (n &optional (low 0)) `(integer ,low ,n))"
@@ -55,6 +57,17 @@ def test_values(form: str, value: str) -> None:
         ("(defstruct (q (:type list)) a) (q-a 5)", "E-TYPE-001", "q-a needs a list of 1, got 5"),
         ("(copy-structure 5)", "E-TYPE-001", "copy-structure needs a structure, got 5"),
         ("(defstruct q a a)", "E-MACRO-001", "named twice"),
+        ("(defstruct q (a 0 :read-only t)) (incf (q-a (make-q)))", "E-MACRO-003", "the slot `a` is read-only"),
+        (
+            "(defstruct q (a 0 :type integer :read-only t)) (defstruct (r (:include q)) b) (setf (r-a (make-r)) 1)",
+            "E-MACRO-003",
+            "the slot `a` is read-only",
+        ),
+        (
+            "(defstruct (r (:include point (x 1 :read-only t)) (:conc-name nil))) (setf (x (make-r)) 1)",
+            "E-MACRO-003",
+            "the slot `x` is read-only",
+        ),
         ("(defstruct 5)", "E-MACRO-001", "the name of a structure is a symbol, got 5"),
         ("(defstruct q (5 1))", "E-MACRO-001", "a slot is a name or (name default)"),
     ],
