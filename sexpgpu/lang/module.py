@@ -86,6 +86,7 @@ class Module:
         self.types: dict[Symbol, None] = {}  # the names of the types that it defines
         self.poisoned: dict[Symbol, Diagnostic] = {}
         self.undefined_calls: list[tuple[FunctionCell, Any]] = []
+        self.handled_calls: list[tuple[FunctionCell, Any]] = []  # of the same kind, where errors are handled
         self.waiting_calls: list[tuple[FunctionCell, list[Node], Place]] = []  # with the arguments
         self.namespace: dict[str, Any] = {}
         self._keys: dict[int, str] = {}

@@ -31,6 +31,7 @@ from sexpgpu.lang.observe import Observer
 from sexpgpu.lang.place import EVALUATED, Place
 from sexpgpu.lang.poison import poison_met
 from sexpgpu.lang.recovery import Recovery
+from sexpgpu.lang.redefinition import check_redefined, warn_twice
 from sexpgpu.lang.selection import Declared, Selected, Selection
 from sexpgpu.lang.streams import TextOutput
 from sexpgpu.lang.toplevel import FormResult
@@ -314,7 +315,8 @@ class Session:
     def define_function(self, module: Module, key: Symbol, function: Callable[..., Any], place: Place | None) -> None:
         """Make `function` the global function of a name."""
         cell = self.declare_function(module, key, place)
-        self._note_definition(module, key, place, cell.span if cell.defined else None)
+        macro = module.macros.get(key)
+        self._note_definition(module, key, place, cell.span if cell.defined else macro.span if macro else None)
         cell.redefined = cell.defined and cell.builtin is None
         cell.ref[:] = [function]
         cell.defined = True
@@ -328,8 +330,9 @@ class Session:
         """Make `expander` the global macro of a name."""
         if name in SPECIALS:
             raise error("E-NAME-004", f"`{show(name)}` is a special form: it cannot be defined")
-        old = module.macros.get(name)
-        self._note_definition(module, name, place, old.span if old is not None else None)
+        old = module.macros.get(name) or module.functions.get(name)
+        before = old.span if isinstance(old, Macro) or (old is not None and old.defined) else None
+        self._note_definition(module, name, place, before)
         span = place.span if place is not None else None
         module.macros[name] = Macro(name, expander, f"({name.name} {shape.strip()[1:-1]})", span, module.internal)
 
@@ -337,9 +340,7 @@ class Session:
         module.poisoned.pop(name, None)
         if place is None or module.internal:
             return
-        if before is not None and before != place.span and before.file == place.source.file:
-            text = f"`{name.name}` is defined twice; the first definition is at {before.line}:{before.col}"
-            self.warn(warning("W-NAME-003", text, place.span))
+        warn_twice(self, module, name, place, before)
         if before is None or before.file != place.source.file:
             self._note_shadowing(module, name, place)
 
@@ -368,10 +369,12 @@ class Session:
     def define_variable(self, module: Module, name: Symbol, kind: str, value: Any, place: Place | None) -> None:
         """Give a global variable its value."""
         old = module.variables.get(name)
-        if old is not None and old.kind == "constant" and old.ref and kind == "constant" and old.ref[0] is not value:
-            if old.ref[0] != value:
+        if old is not None and old.ref and kind == "constant" == old.kind:
+            if old.ref[0] is not value and old.ref[0] != value:
                 raise error("E-NAME-004", f"`{show(name)}` is a constant and has the value {show(old.ref[0])}")
             return
+        if old is not None and old.ref and name not in module.imported:
+            check_redefined(self, module, old, kind, place)
         variable = self.declare_variable(module, name, kind, place)
         variable.ref[:] = [value]
         module.poisoned.pop(name, None)

@@ -29,6 +29,7 @@ from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.reader import QUOTE, read_text
 from sexpgpu.lang.readform import ReadForm
 from sexpgpu.lang.readtime import substitute_read_eval
+from sexpgpu.lang.redefinition import warn_handled
 from sexpgpu.lang.runtime import Exit, Thrown
 from sexpgpu.lang.selection import Declared, Selection, define_knobs, define_variant, report_unread, select
 from sexpgpu.lang.unopened import Reading, reopened
@@ -151,7 +152,7 @@ def _result(module: Module, form: Any, name: Symbol | None, value: Any, place: P
     bound = None
     if variable is not None and variable.ref and form.car is not DEFUN:
         bound = variable.ref[0]
-    elif cell is not None and cell.defined:
+    elif cell is not None and cell.defined and form.car is not DEFMACRO:
         bound = cell.ref[0]
     return FormResult(place.span, values, name.name, bound)
 
@@ -303,6 +304,10 @@ def _check_uncalled(session: Session, module: Module) -> None:
     for cell, (scope, place) in module.undefined_calls:
         _report_undefined(session, module, cell, scope, place)
     module.undefined_calls.clear()
+    for cell, (scope, place) in module.handled_calls:
+        if _is_missing(module, cell):
+            warn_handled(session, module, cell, scope, place)
+    module.handled_calls.clear()
     for cell, args, place in module.waiting_calls:
         _check_arguments(session, cell, args, place)
     module.waiting_calls.clear()
@@ -330,8 +335,11 @@ def _report_once(session: Session, found: SxError) -> None:
 
 
 def _report_undefined(session: Session, module: Module, cell: FunctionCell, scope: Any, place: Place) -> None:
+    if _is_missing(module, cell):
+        _report_once(session, unknown_function(module, cell.name, scope, place))
+
+
+def _is_missing(module: Module, cell: FunctionCell) -> bool:
     if cell.defined or cell.name in module.poisoned:
-        return
-    if module.base is not None and module.base.function(cell.name) is not None:
-        return
-    _report_once(session, unknown_function(module, cell.name, scope, place))
+        return False
+    return module.base is None or module.base.function(cell.name) is None

@@ -89,6 +89,14 @@ def test_code_place_and_help(text: str, code: str, place: str, help: str | None)
         ("(defun first (x) x)", "W-NAME-001", "1:1"),
         ("(defvar width 3)\n(let ((width 4)) width)", "W-NAME-002", "2:7"),
         ("(defun f () 1)\n(defun f () 2)", "W-NAME-003", "2:1"),
+        ("(defun f () 1)\n(defmacro f () 2)", "W-NAME-003", "2:1"),
+        ("(defmacro f () 1)\n(defun f () 2)", "W-NAME-003", "2:1"),
+        ("(def model 1)\n(def model 2)", "W-NAME-003", "2:1"),
+        ("(defvar *a* 1)\n(defparameter *a* 2)", "W-NAME-003", "2:1"),
+        ("(defstruct part width)\n(defstruct part width depth)", "W-NAME-003", "2:1"),
+        ("(defun f () (handler-case (no-such 1) (error () 2)))", "W-NAME-006", "1:28"),
+        ("(ignore-errors (no-such 1))", "W-NAME-006", "1:17"),
+        ("(defun f () (ignore-errors (funcall #'no-such 1)))", "W-NAME-006", "1:39"),
         ('(warn "careful")', "W-USER-001", "1:1"),
     ],
 )
@@ -171,7 +179,28 @@ def test_functions_may_use_what_is_defined_after_them() -> None:
 
 
 def test_a_handled_error_is_not_reported() -> None:
-    assert told("(ignore-errors (car 5))\n(handler-case (nothing-q) (error () 1))") == []
+    assert told('(ignore-errors (car 5))\n(handler-case (error "x") (error () 1))') == []
+
+
+def test_a_structure_defined_twice_is_named() -> None:
+    (found,) = told("(defstruct (part (:copier nil)) width)\n(defstruct part depth)")
+    assert found.message == "`part` is defined twice; the first definition is at 1:1"
+
+
+@pytest.mark.parametrize("text", [
+    "(defun f () (handler-case (later) (error () 1)))\n(defun later () 2)\n(f)",
+    "(defvar *a*)\n(defparameter *a* 1)",
+    "(defvar *a* 1)\n(defvar *a* 2)",
+    "(defun f (n) (def last n))\n(f 1)\n(f 2)",
+    "(defconstant c 1)\n(defconstant c 1)",
+])  # fmt: skip
+def test_what_is_not_defined_twice_or_missing(text: str) -> None:
+    assert told(text) == []
+
+
+def test_a_variable_does_not_become_a_constant() -> None:
+    found = fault("(defparameter *p* 1)\n(defconstant *p* 2)")
+    assert (found.code, str(found.span)) == ("E-NAME-004", "test.sx:2:1")
 
 
 def test_operands_are_counted() -> None:

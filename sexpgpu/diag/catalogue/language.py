@@ -204,6 +204,10 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("W-NAME-005", "local function is never called",
           "Nothing calls a function that `flet` or `labels` defines, or passes it on.",
           "(flet ((twice (x) (* 2 x))) (list 3))"),
+    Entry("W-NAME-006", "handled call of a function that is not there",
+          "Nothing defines the function, and a form around the call handles errors, so the call always ends in the "
+          "handler and the mistake is not seen.",
+          "(defun guess (x) (handler-case (sqrroot x) (error () 0)))"),
     Entry("W-READ-001", "backslash escape in a string",
           "Strings have no escapes but \\\" and \\\\: \"a\\nb\" reads as \"anb\". Use ~% in format, or a line break.",
           '"a\\nb"'),

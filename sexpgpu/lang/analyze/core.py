@@ -351,7 +351,9 @@ class Analyzer:
 
     def note_undefined(self, cell: FunctionCell, scope: Scope, place: Place) -> None:
         """A name that has to be defined by the end of the file, unless the code runs now and shows by itself."""
-        if self._waits and not self.handling:
+        if self.handling:
+            self.module.handled_calls.append((cell, (scope, place)))
+        elif self._waits:
             self.module.undefined_calls.append((cell, (scope, place)))
 
     def undefined(self, name: Symbol, scope: Scope, place: Place, now: bool = False) -> FunctionCell:
