@@ -60,7 +60,8 @@ class Culprit:
     `function` (with `of` arguments, where that is known). What mends it: `instead` for the atom or literal, the
     two texts of `around` at its sides, or that it goes (`away`), with the arguments behind it. `value` says that
     the argument's value is at fault, `word` as it is written where it comes from, so that a variable's binding and
-    the calls are of interest. Where only its `head` is to be replaced, that is what it begins with.
+    the calls are of interest. Where only its `head` is to be replaced, that is what it begins with. `key` is a keyword
+    of the form or of an option list in it: what is written behind that is at fault.
     """
 
     word: str | None = None
@@ -72,6 +73,7 @@ class Culprit:
     away: bool = False
     value: bool = False
     head: str | None = None
+    key: str | None = None
 
 
 @frozen

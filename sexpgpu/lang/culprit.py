@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from attrs import evolve, frozen
@@ -42,7 +43,9 @@ def pinpointed(diagnostic: Diagnostic, text: str | None, aliases: Iterable[str] 
     form = form_at(source, start, set(aliases))
     if form is None:
         return bare
-    if culprit.function is not None:
+    if culprit.key is not None:
+        found = _behind(form, culprit.key)
+    elif culprit.function is not None:
         found = _argument(source, form, culprit)
     else:
         found = form if culprit.word is None else _word(source, form, culprit.word)
@@ -81,6 +84,20 @@ def _word(source: Source, form: Written, word: str) -> Written | None:
         if len(found) == 1:
             return found[0]
     return None
+
+
+def _behind(form: Written, key: str) -> Written | None:
+    """What follows a keyword in a form or, where it is not there, in a list of options that the form has."""
+    for lists in ([form], [part for part in elements(form) if isinstance(part.datum, Cons)]):
+        pairs = [pair for found in lists for pair in pairwise(elements(found))]
+        values = [value for word, value in pairs if isinstance(word.datum, Symbol) and _spelt(word.datum) == key]
+        if values:
+            return values[0]
+    return None
+
+
+def _spelt(name: Symbol) -> str:
+    return f":{name.name}" if name.keyword else name.name
 
 
 def _atoms(form: Written) -> Iterator[Written]:

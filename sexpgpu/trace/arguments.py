@@ -8,6 +8,7 @@ from sexpgpu.diag import Culprit, error, nearest
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
 from sexpgpu.tensortype import DTYPES, DType
+from sexpgpu.trace.checks import Checks
 
 ELSEWHERE = {
     "float32": "f32",
@@ -40,14 +41,19 @@ def integer(what: str, value: Any, role: str) -> int:
     """A Lisp integer (E-ARG-010 for anything else)."""
     if type(value) is int:
         return value
-    raise error("E-ARG-010", f"`{what}`: {role} must be an integer", actual=show(value))
+    raise error("E-ARG-010", f"`{what}`: {role} must be an integer", actual=show(value), culprit=behind(role))
+
+
+def behind(role: str) -> Culprit | None:
+    """What is written for an option, where the role of a value is that: `:seed`."""
+    return Culprit(key=role, value=True) if role.startswith(":") else None
 
 
 def positive(what: str, value: Any, role: str) -> int:
     """A Lisp integer from 1 on (E-VALUE-012 otherwise)."""
     number = integer(what, value, role)
     if number < 1:
-        raise error("E-VALUE-012", f"`{what}`: {role} must be at least 1", actual=str(number))
+        raise error("E-VALUE-012", f"`{what}`: {role} must be at least 1", actual=str(number), culprit=behind(role))
     return number
 
 
@@ -57,7 +63,7 @@ def real(what: str, value: Any, role: str) -> float:
 
     if isinstance(value, int | float | Fraction):
         return float(value)
-    raise error("E-ARG-010", f"`{what}`: {role} must be a number", actual=show(value))
+    raise error("E-ARG-010", f"`{what}`: {role} must be a number", actual=show(value), culprit=behind(role))
 
 
 def items(what: str, value: Any, role: str) -> list[Any]:
@@ -68,7 +74,7 @@ def items(what: str, value: Any, role: str) -> list[Any]:
         return list(value)
     if isinstance(value, list):
         return value
-    raise error("E-ARG-010", f"`{what}`: {role} must be a list", actual=show(value))
+    raise error("E-ARG-010", f"`{what}`: {role} must be a list", actual=show(value), culprit=behind(role))
 
 
 def integers(what: str, value: Any, role: str) -> tuple[int, ...]:
@@ -76,7 +82,8 @@ def integers(what: str, value: Any, role: str) -> tuple[int, ...]:
     if type(value) is int:
         return (value,)
     if value is not NIL and not isinstance(value, Cons | list):
-        raise error("E-ARG-010", f"`{what}`: {role} must be an integer or a list of integers", actual=show(value))
+        message = f"`{what}`: {role} must be an integer or a list of integers"
+        raise error("E-ARG-010", message, actual=show(value), culprit=behind(role))
     return tuple(integer(what, item, f"each element of {role}") for item in items(what, value, role))
 
 
@@ -162,8 +169,11 @@ def choice(what: str, value: Any, role: str, choices: tuple[str, ...]) -> str:
     )
 
 
-def options(what: str, plist: Any, known: tuple[str, ...]) -> dict[str, Any]:
-    """A plist as a dictionary; E-ARG-002 and E-ARG-003 as for keyword arguments."""
+def options(what: str, plist: Any, known: tuple[str, ...], checks: Checks | None = None) -> dict[str, Any]:
+    """A plist as a dictionary; E-ARG-002 and E-ARG-003 as for keyword arguments.
+
+    With `checks`, an unknown keyword is one fault of several, and its value that of the keyword it is near to.
+    """
     flat = items(what, plist, "the options")
     if len(flat) % 2:
         raise error("E-ARG-003", f"`{what}`: the options must come in pairs", actual=show(lisp_list(flat)))
@@ -172,11 +182,15 @@ def options(what: str, plist: Any, known: tuple[str, ...]) -> dict[str, Any]:
         label = key.name if isinstance(key, Symbol) else show(key)
         if label not in known:
             near = nearest(label, known)
-            raise error(
+            fault = error(
                 "E-ARG-002",
                 f"`{what}` has no keyword :{label}; it has " + " ".join(f":{k}" for k in known),
                 help=f"did you mean :{near}?" if near else None,
                 culprit=_misspelt(key, near),
             )
+            if checks is None:
+                raise fault
+            checks.fail(fault)
+            label = near or label
         found.setdefault(label, value)
     return found

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.diag import error
+from sexpgpu.diag import Culprit, error
 from sexpgpu.experiment import RunConfig
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.forms import NIL, Symbol
+from sexpgpu.lang.forms import NIL, Cons, Symbol
 from sexpgpu.lang.session import current_span
 from sexpgpu.trace import arguments
 from sexpgpu.trace.builtins.sources import source_argument
+from sexpgpu.trace.checks import Checks
 from sexpgpu.trace.declarations import (
     EvaluationValue,
     GeneratorValue,
@@ -24,6 +25,21 @@ library = Library("evaluations and runs")
 
 RESERVED = ("train", "optim", "runtime")
 """Names that an evaluation pass cannot have: the loop's metrics are under them."""
+
+
+@library.builtin("%require-keywords", "(definition options known)")
+def require_keywords(definition: Symbol, written: Any, known: Any) -> Any:
+    """nil; E-ARG-002 where the options of a form, as they are written, name a keyword without its colon."""
+    names = {key.name for key in known}
+    for option in (list(written) if isinstance(written, Cons) else [])[::2]:
+        if isinstance(option, Symbol) and not option.keyword and option.name in names:
+            raise error(
+                "E-ARG-002",
+                f"`{definition.name}`: the option `{option.name}` is a keyword",
+                help=f"write :{option.name}",
+                culprit=Culprit(word=option.name, instead=f":{option.name}"),
+            )
+    return NIL
 
 
 @library.builtin("%defeval", "(name &key loader every at batches fixed at-start weights evaluate)")
@@ -119,7 +135,8 @@ def _every(what: str, value: Any) -> Any:
 def _positive(what: str, value: Any, role: str) -> int:
     number = arguments.integer(what, value, role)
     if number < 1:
-        raise error("E-RUN-012", f"`{what}`: {role} must be at least 1", actual=str(number))
+        message = f"`{what}`: {role} must be at least 1"
+        raise error("E-RUN-012", message, actual=str(number), culprit=arguments.behind(role))
     return number
 
 
@@ -129,29 +146,27 @@ def _positive(what: str, value: Any, role: str) -> int:
 )
 def defrun(**given: Any) -> Any:
     """Declare the run; E-RUN-010 unless exactly one of :steps and :epochs is given."""
-    if ("steps" in given) == ("epochs" in given):
-        raise error(
-            "E-RUN-010",
-            "`defrun` needs exactly one of :steps and :epochs",
-            actual="both" if "steps" in given else "neither",
-            help="(defrun :steps 1000 :seed 1)",
-        )
-    checkpoint = arguments.options("defrun :checkpoint", given.get("checkpoint", NIL), ("every", "keep", "keep-every"))
+    checks = Checks()
+    checks.of(None, lambda: _require_length(given))
+    saved = given.get("checkpoint", NIL)
+    known = ("every", "keep", "keep-every")
+    nothing: dict[str, Any] = {}
+    checkpoint = checks.of(nothing, lambda: arguments.options("defrun :checkpoint", saved, known, checks))
 
     def positive(table: dict[str, Any], key: str) -> int | None:
-        return _positive("defrun", table[key], ":" + key.replace("_", "-")) if table.get(key, NIL) is not NIL else None
+        value = table.get(key, NIL)
+        role = ":" + key.replace("_", "-")
+        return None if value is NIL else checks.of(None, lambda: _positive("defrun", value, role))
 
-    clip = given.get("clip_norm", NIL)
-    if clip is not NIL and not arguments.real("defrun", clip, ":clip-norm") > 0:
-        raise error("E-RUN-012", "`defrun`: :clip-norm must be greater than 0", actual=show(clip))
-    precision: Any = arguments.choice("defrun", given.get("precision", "f32"), ":precision", arguments.PRECISIONS)
+    precision: Any = given.get("precision", "f32")
+    precision = checks.of("f32", lambda: arguments.choice("defrun", precision, ":precision", arguments.PRECISIONS))
     run = RunConfig(
         positive(given, "steps"),
         positive(given, "epochs"),
         positive(given, "microbatches") or 1,
         precision,
-        arguments.integer("defrun", given.get("seed", 0), ":seed"),
-        None if clip is NIL else arguments.real("defrun", clip, ":clip-norm"),
+        checks.of(0, lambda: arguments.integer("defrun", given.get("seed", 0), ":seed")),
+        checks.of(None, lambda: _clip_norm(given.get("clip_norm", NIL))),
         positive(given, "log_every") or 1,
         positive(checkpoint, "every"),
         positive(checkpoint, "keep"),
@@ -160,5 +175,26 @@ def defrun(**given: Any) -> Any:
         given.get("deterministic", NIL) is not NIL,
         current_span(),
     )
+    checks.end()
     declarations().set_run(run)
     return RunValue(run)
+
+
+def _require_length(given: dict[str, Any]) -> None:
+    if ("steps" in given) == ("epochs" in given):
+        raise error(
+            "E-RUN-010",
+            "`defrun` needs exactly one of :steps and :epochs",
+            actual="both" if "steps" in given else "neither",
+            help="(defrun :steps 1000 :seed 1)",
+        )
+
+
+def _clip_norm(value: Any) -> float | None:
+    if value is NIL:
+        return None
+    norm, role = arguments.real("defrun", value, ":clip-norm"), ":clip-norm"
+    if not norm > 0:
+        message = f"`defrun`: {role} must be greater than 0"
+        raise error("E-RUN-012", message, actual=show(value), culprit=arguments.behind(role))
+    return norm

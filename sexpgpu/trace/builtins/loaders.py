@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sexpgpu.data import facts
@@ -14,6 +15,7 @@ from sexpgpu.tensortype import TensorType
 from sexpgpu.trace import arguments
 from sexpgpu.trace.arguments import ORDERS
 from sexpgpu.trace.builtins.sources import field_argument, located
+from sexpgpu.trace.checks import Checks
 from sexpgpu.trace.declarations import IndexFile, LoaderValue, SourceValue, StageValue, declarations
 
 library = Library("loaders")
@@ -26,29 +28,42 @@ def loader(name: Any, options: Any, stages: Any) -> LoaderValue:
     `stages` is a list of (name ((field source) ...)); a loader without stages has one that has no name.
     """
     label = arguments.name("defloader", name)
-    given = arguments.options("defloader", options, ("batch", "order", "seed"))
-    if "batch" not in given:
-        raise error("E-LOAD-041", f"loader `{label}` has no batch size", help=f"(defloader {label} (:batch 32) ...)")
-    batch = arguments.integer("defloader", given["batch"], ":batch")
-    if batch < 1:
-        raise error("E-LOAD-041", f"loader `{label}`: the batch size must be positive", actual=str(batch))
+    checks = Checks()
+    given = arguments.options("defloader", options, ("batch", "order", "seed"), checks)
+    batch = checks.of(1, lambda: _batch(label, given))
     order = given.get("order", "sequential")
+    chosen = "index-file"
+    if not isinstance(order, IndexFile):
+        chosen = checks.of(chosen, lambda: arguments.choice("defloader", order, ":order", ORDERS))
+    seed = checks.of(None, lambda: arguments.integer("defloader", given["seed"], ":seed") if "seed" in given else None)
     made: list[StageValue] = []
     for stage in arguments.items("defloader", stages, "the stages"):
         key, fields = arguments.items("defloader", stage, "a stage")
         title = None if key is NIL else arguments.name("defloader", key)
-        made.append(StageValue(title, _fields(label, fields)))
+        made.append(StageValue(title, checks.of({}, partial(_fields, label, fields))))
+    checks.end()
     for stage in made[1:]:
         _require_alike(label, made[0], stage)
     return LoaderValue(
         label,
         batch,
-        "index-file" if isinstance(order, IndexFile) else arguments.choice("defloader", order, ":order", ORDERS),
-        arguments.integer("defloader", given["seed"], ":seed") if "seed" in given else None,
+        chosen,
+        seed,
         tuple(made),
         order if isinstance(order, IndexFile) else None,
         current_span(),
     )
+
+
+def _batch(label: str, given: dict[str, Any]) -> int:
+    """The batch size; E-LOAD-041 where there is none."""
+    if "batch" not in given:
+        raise error("E-LOAD-041", f"loader `{label}` has no batch size", help=f"(defloader {label} (:batch 32) ...)")
+    batch = arguments.integer("defloader", given["batch"], ":batch")
+    if batch < 1:
+        message, at = f"loader `{label}`: the batch size must be positive", arguments.behind(":batch")
+        raise error("E-LOAD-041", message, actual=str(batch), culprit=at)
+    return batch
 
 
 def _fields(label: str, fields: Any) -> dict[str, tuple[SourceValue, TensorType]]:
