@@ -89,8 +89,10 @@ def print_diagnostics(diagnostics: Diagnostics, sources: Mapping[str, str]) -> N
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """One JSON document on standard output."""
-    click.echo(json.dumps({"schema": SCHEMA, **document}, indent=2, default=str))
+    """One JSON document on standard output; numbers that are not finite are the strings that events have for them."""
+    from sexpgpu.runtime.events import plain
+
+    click.echo(json.dumps(plain({"schema": SCHEMA, **document}), indent=2, default=str, allow_nan=False))
 
 
 def diagnostics_json(diagnostics: Diagnostics, sources: Mapping[str, str]) -> list[dict[str, Any]]:

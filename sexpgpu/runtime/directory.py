@@ -19,6 +19,7 @@ from sexpgpu.diag import SxError, error
 from sexpgpu.experiment import Experiment, Manifest
 from sexpgpu.runtime.checkpoint import CHECKPOINTS
 from sexpgpu.runtime.durable import replace_file
+from sexpgpu.runtime.events import plain
 from sexpgpu.runtime.manifest import manifest_json, slug
 
 EVENTS = "events.jsonl"
@@ -120,7 +121,7 @@ class RunDirectory:
             "fitted": fitted,
             "file": None if file is None else str(file.resolve()),
         }
-        text = json.dumps(facts, indent=1, ensure_ascii=False)
+        text = json.dumps(plain(facts), indent=1, ensure_ascii=False, allow_nan=False)
         replace_file(self.path / _MANIFEST, text.encode())
         for name, source in sources.items():
             target = self.path / "source" / name

@@ -23,19 +23,20 @@ def to_json(value: object) -> str:
     """One line of valid JSON: numbers in full, NaN and the infinities as the strings "NaN", "Infinity",
     "-Infinity".
     """
-    return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """The value in what JSON has; the one encoding of numbers that it has none for."""
     match value:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): plain(item) for key, item in value.items()}
         case str():
             return value
         case Sequence():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
         case _:
             return value
 

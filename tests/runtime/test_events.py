@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
+from sexpgpu.cli.report import print_json
 from sexpgpu.diag import Diagnostic
 from sexpgpu.experiment import KnobValue, Manifest, RunConfig
 from sexpgpu.runtime.directory import RunDirectory, choose_directory
@@ -284,3 +285,21 @@ def test_a_stream_appends_where_it_left_off(tmp_path: Path) -> None:
     second.write("annotation", 1, name="b", data={})
     second.close()
     assert [event["name"] for event in events(tmp_path)] == ["a", "b"]
+
+
+def test_documents_write_numbers_as_events_do(capsys: pytest.CaptureFixture[str]) -> None:
+    values = {"nan": math.nan, "up": math.inf, "down": [-math.inf, (np.float64("nan"), 1.5)], "where": Path("a")}
+    print_json({"metrics": values})
+    shown = capsys.readouterr().out
+    found = json.loads(shown, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["metrics"]
+    assert found == {"nan": "NaN", "up": "Infinity", "down": ["-Infinity", ["NaN", 1.5]], "where": "a"}
+    assert found["down"] == json.loads(to_json(values["down"]))
+
+
+def test_statistics_of_spoilt_data_are_valid_json_in_the_manifest(engine: NumpyEngine, folder: Path) -> None:
+    directory = RunDirectory(folder / "out", "run")
+    directory.path.mkdir()
+    directory.write_manifest(engine.experiment, "cpu", {"train-loader": {"x": {"zscore": {"mean": [math.nan]}}}}, {})
+    text = (directory.path / "manifest.json").read_text()
+    found = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert found["fitted"]["train-loader"]["x"]["zscore"]["mean"] == ["NaN"]
