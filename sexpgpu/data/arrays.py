@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import struct
 import zipfile
 import zlib
@@ -99,6 +100,10 @@ def _file_array(source: ArrayLeaf, path: Path) -> Array:
         case Npz(key=key):
             with _archive(path) as archive, _member(archive, path, key) as stream:
                 try:
+                    shape, dtype = _npy_layout(stream, path, _NPZ_WHAT)
+                    size = archive.getinfo(f"{key}.npy").file_size
+                    _require_size(path, _NPZ_WHAT, stream.tell(), shape, dtype, size)
+                    stream.seek(0)
                     return np.lib.format.read_array(stream, allow_pickle=False)
                 except (ValueError, zipfile.BadZipFile, zlib.error, EOFError) as fault:
                     raise bad_file(path, _NPZ_WHAT, str(fault)) from None
@@ -123,7 +128,20 @@ def _header(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path, what: str)
     return Header(shape, loaded)
 
 
+def _require_size(path: Path, what: str, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any], found: int) -> None:
+    """`E-LOAD-003` unless the file ends where its header, of `offset` bytes, says that the array does."""
+    promised = offset + math.prod(shape) * dtype.itemsize
+    if found != promised:
+        raise bad_file(path, what, f"its header promises {promised} bytes, the file has {found}")
+
+
 def _npy_header(stream: IO[bytes], path: Path, what: str) -> Header:
+    shape, dtype = _npy_layout(stream, path, what)
+    return _header(shape, dtype, path, what)
+
+
+def _npy_layout(stream: IO[bytes], path: Path, what: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and stored dtype; the stream is then where the array begins."""
     try:
         if np.lib.format.read_magic(stream) == (1, 0):
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
@@ -131,13 +149,21 @@ def _npy_header(stream: IO[bytes], path: Path, what: str) -> Header:
             shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
     except (ValueError, SyntaxError, TypeError, RecursionError) as fault:
         raise bad_file(path, what, str(fault).partition("\n")[0]) from None
-    return _header(shape, dtype, path, what)
+    if any(length < 0 for length in shape):
+        raise bad_file(path, what, f"its header promises the shape {list(shape)}")
+    return shape, dtype
 
 
 def _read_npy(path: Path) -> Array:
-    data = io.BytesIO(read_bytes(path, _NPY_WHAT)) if is_packed(path) else None
+    with opened(path, _NPY_WHAT) as stream:
+        data = io.BytesIO(stream.read()) if is_packed(path) else None
+        whole = stream if data is None else data
+        shape, dtype = _npy_layout(whole, path, _NPY_WHAT)
+        offset = whole.tell()
+        _require_size(path, _NPY_WHAT, offset, shape, dtype, whole.seek(0, io.SEEK_END))
     try:
         if data is not None:
+            data.seek(0)
             return np.lib.format.read_array(data, allow_pickle=False)
         mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
         return mapped
@@ -178,8 +204,5 @@ def _idx_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtyp
 def _read_idx(path: Path) -> Array:
     data = read_bytes(path, _IDX_WHAT)
     shape, dtype, offset = _idx_header(io.BytesIO(data), path)
-    needed = offset + int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if len(data) != needed:
-        reason = f"its header promises {needed} bytes, the file has {len(data)}"
-        raise bad_file(path, _IDX_WHAT, reason)
+    _require_size(path, _IDX_WHAT, offset, shape, dtype, len(data))
     return np.frombuffer(data, dtype, offset=offset).reshape(shape)

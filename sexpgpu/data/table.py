@@ -69,14 +69,18 @@ def numbers(table: Table, places: list[int], dtype: DType) -> Array:
     """
     cells = [row[place] for row in table.rows for place in places]
     target = NUMPY_DTYPE[dtype]
+    if not _is_plain("".join(cells)):
+        wrong = next((i for i, cell in enumerate(cells) if not _is_number(cell)), None)
+        if wrong is not None:
+            raise _bad_cell(table, places, wrong, cells, "no number")
     try:
         values = np.array(cells, np.float64 if dtype in FLOATS else np.int64)
     except (ValueError, OverflowError):
         values = _floats(table, places, cells)
     with np.errstate(over="ignore", invalid="ignore"):  # what does not fit differs below, and is told there
         result = values.astype(target)
-    if dtype not in FLOATS and (wrong := np.flatnonzero(result != values)).size:
-        raise _bad_cell(table, places, int(wrong[0]), cells, f"no {dtype}")
+    if dtype not in FLOATS and (unfit := np.flatnonzero(result != values)).size:
+        raise _bad_cell(table, places, int(unfit[0]), cells, f"no {dtype}")
     return result.reshape(len(table.rows), len(places))
 
 
@@ -145,4 +149,9 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return _is_plain(cell.strip())
+
+
+def _is_plain(text: str) -> bool:
+    """Whether there is nothing in it that only Python takes for a part of a number: `1_0`, digits of other scripts."""
+    return "_" not in text and text.isascii()
