@@ -219,10 +219,17 @@ def _experiment(done: Compilation, traced: Traced, by_name: dict[str, Graph]) ->
         traced.groups,
         traced.train_loader,
         TRAIN,
-        SUMS if SUMS in by_name else None,
+        _sums_graph(by_name),
         traced.evaluations,
         traced.views,
         traced.run,
         traced.generators,
         traced.curriculum,
     )
+
+
+def _sums_graph(by_name: dict[str, Graph]) -> str | None:
+    """The graph that gives the terms of the step's totals: without a split, the one that reads the totals too."""
+    if SUMS in by_name:
+        return SUMS
+    return TRAIN if any(given.role == "step_sum" for given in by_name[TRAIN].inputs) else None

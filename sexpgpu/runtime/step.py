@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import define, evolve, field, frozen
 
+from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Indices
 from sexpgpu.diag import Span
@@ -221,7 +222,7 @@ class TrainStep:
         for i, batch in enumerate(batches):
             call = self.calls.get(graph, batch.rows)
             with reading(self.calls.engine, self._reading(graph, step, i, batch)):
-                results = call(self._tables(i, batch, tensors, {}))
+                results = call(self._tables(i, batch, tensors, _no_totals(call)))
             for name, term in call.named(results, "step_term").items():
                 folds.setdefault(name, SumFold()).add(term)
         return {name: fold.total() for name, fold in folds.items()}
@@ -287,6 +288,12 @@ class TrainStep:
                             series = f"{series}.{update.group}" if several else series
                             updated.reported.setdefault(series, float(result))
         return updated
+
+
+def _no_totals(call: Call) -> dict[str, Array]:
+    """What a graph that gives the terms of totals reads for these; no term depends on it."""
+    slots = [slot for slot in call.executable.spec.inputs if slot.role == "step_sum"]
+    return {slot.name: np.ones(slot.type.shape, NUMPY_DTYPE[slot.type.dtype]) for slot in slots}
 
 
 def _refusal(gathered: _Gathered, batches: Sequence[_Microbatch]) -> Refusal:

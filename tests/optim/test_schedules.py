@@ -43,6 +43,7 @@ FORMULAS: dict[str, Callable[[int], float]] = {
         0.02 + 0.08 * s / 9 if s < 9 else 0.1 - 0.09 * (s - 9) / 30
     ),
     "(one-cycle-schedule 0.1 :warmup 1)": lambda s: cosine(s, 0, 39, 0.1, 0.1 / 25 / 1e4),
+    "(one-cycle-schedule 0.1 :warmup 40)": lambda s: cosine(s, 0, 39, 0.1 / 25, 0.1),
     "(inverse-sqrt-schedule 0.1)": lambda s: 0.1 / math.sqrt(s + 1),
     "(inverse-sqrt-schedule 0.1 :warmup 9)": lambda s: 0.1 * min((s + 1) / 10, math.sqrt(10 / (s + 1))),
     "(lambda (s) (* (funcall (constant-schedule 0.1 :warmup 4) s) (funcall (linear-schedule 1.0) s)))": lambda s: (

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sexpgpu.driver.compile import Compilation, compiling
+from sexpgpu.driver.pipeline import EVERY, Passes
 from sexpgpu.driver.planning import preparing
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
@@ -57,9 +58,9 @@ def compiled(file: Path, selection: Selection | None = None) -> Iterator[Compila
 
 
 @contextmanager
-def prepared(file: Path, selection: Selection | None = None) -> Iterator[Compilation]:
+def prepared(file: Path, selection: Selection | None = None, passes: Passes = EVERY) -> Iterator[Compilation]:
     """A compilation with its plans, as a run has it."""
-    with preparing(file, selection or Selection()) as done:
+    with preparing(file, selection or Selection(), passes) as done:
         yield done
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from sexpgpu.diag import Diagnostic
 from sexpgpu.driver.engine import CpuEngine
+from sexpgpu.driver.pipeline import Passes
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.runtime.run import RunOptions, run
 from tests.trace.experiments import prepared, text_of
@@ -18,7 +19,9 @@ from tests.trace.experiments import prepared, text_of
 RECORDS = 16
 
 
-def trained(folder: Path, batch: int, microbatches: int, evaluated: int = 5) -> dict[str, list[dict[str, float]]]:
+def trained(
+    folder: Path, batch: int, microbatches: int, evaluated: int = 5, skip: tuple[str, ...] = ()
+) -> dict[str, list[dict[str, float]]]:
     """Metrics of the steps and evaluations of two steps of eight records each, by the kind of event."""
     rng = np.random.default_rng(3)
     np.save(folder / "x.npy", rng.normal(size=(RECORDS, 3)))
@@ -36,10 +39,10 @@ def trained(folder: Path, batch: int, microbatches: int, evaluated: int = 5) -> 
             run=f"(defrun :steps 2 :seed 1 :precision :f64 :microbatches {microbatches})",
         )
     )
-    out = folder / f"run-{batch}-{microbatches}-{evaluated}"
+    out = folder / f"run-{batch}-{microbatches}-{evaluated}-{'-'.join(skip)}"
 
     def work() -> Diagnostic | None:
-        with prepared(file) as done:
+        with prepared(file, passes=Passes(frozenset(skip))) as done:
             assert done.diagnostics.errors == []
             return run(CpuEngine(done), RunOptions(out=out, quiet=True)).error
 
@@ -60,6 +63,14 @@ def test_a_step_is_the_same_on_every_split(batch: int, microbatches: int, tmp_pa
         assert one["train/plain"] == pytest.approx(one["train/loss"], abs=1e-12)
         for name in ("train/loss", "train/plain", "train/scaled", "optim/grad_norm"):
             assert other[name] == pytest.approx(one[name], abs=1e-12), name
+
+
+def test_totals_need_no_graph_of_their_own(tmp_path: Path) -> None:
+    """Without `step-sums` the train graph is run once for its terms and once with their totals."""
+    split, whole = trained(tmp_path, 2, 4)["step"], trained(tmp_path, 2, 4, skip=("step-sums",))["step"]
+    for one, other in zip(split, whole, strict=True):
+        for name in ("train/loss", "train/plain", "train/scaled", "optim/grad_norm"):
+            assert other[name] == one[name]
 
 
 def test_an_uneven_pass_is_exact(tmp_path: Path) -> None:
