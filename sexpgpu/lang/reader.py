@@ -256,10 +256,12 @@ class Reader:
 
     def _dot(self, start: int, end: int) -> None:
         top = self._stack[-1] if self._stack else None
-        if top is None or top.kind != "(" or top.dot is not None or not top.items:
-            self._fault("E-READ-005", "a dot alone stands before the last element of a list: (a . b)", start, end)
+        if top is not None and top.kind == "(" and top.dot is None and top.items:
+            top.dot = len(top.items)
             return
-        top.dot = len(top.items)
+        self._fault("E-READ-005", "a dot alone stands before the last element of a list: (a . b)", start, end)
+        if top is not None:
+            top.dot = None  # the list is at fault once
 
     def _close(self, start: int, end: int) -> None:
         while self._stack and self._stack[-1].kind not in ("(", "#("):
@@ -270,8 +272,7 @@ class Reader:
             if self._last is not None:
                 a, b = self._source.position(self._last.start), self._source.position(self._last.end - 1)
                 notes = (Note(f"the form that began at {a[0]}:{a[1]} ended at {b[0]}:{b[1]}"),)
-            extra = surplus(self._source, self._column_one_end, start)
-            line, col = self._source.position(extra)
+            line, col = self._source.position(extra := surplus(self._source, self._column_one_end, start))
             help = "take it away" if extra == start else f"the ) at {line}:{col} ends its form too early"
             edits = ((extra, extra + 1, ""),)
             self._fault("E-READ-002", "this ) closes nothing", start, end, help, notes, edits=edits, of_form=False)

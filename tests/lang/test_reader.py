@@ -125,6 +125,12 @@ def test_faults(text: str, code: str, place: str) -> None:
     assert (found[0].code, str(found[0].span)) == (code, f"t.sx:{place}")
 
 
+@pytest.mark.parametrize(("text", "column"), [("(a . b . c)", 8), ("(a . b . c . d)", 8), ("(a . b c . d)", 10)])
+def test_a_list_of_several_dots_is_at_fault_once(text: str, column: int) -> None:
+    _, found = read(text)
+    assert [(d.code, str(d.span)) for d in found] == [("E-READ-005", f"t.sx:1:{column}")]
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
