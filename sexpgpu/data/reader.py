@@ -9,7 +9,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from sexpgpu.data.arrays import NUMPY_DTYPE, Array
+from sexpgpu.data.arrays import NUMPY_DTYPE, Array, require_mapped
 from sexpgpu.data.mixing import mixed_count, places
 from sexpgpu.tensortype import TensorType
 
@@ -49,6 +49,7 @@ class ArrayReader:
         return len(self.data)
 
     def read(self, indices: Indices) -> Array:
+        require_mapped(self.data)
         return np.asarray(self.data[indices]).astype(NUMPY_DTYPE[self.type.dtype], copy=False)
 
 
