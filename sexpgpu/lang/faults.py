@@ -99,7 +99,7 @@ def converted(fault: BaseException, parameters_of: Callable[[str], Parameters | 
     if isinstance(fault, MemoryError):
         return error("E-LIMIT-003", "the result does not fit into memory")
     if isinstance(fault, StopIteration):  # the budget gives its own error once, and then this
-        return out_of_steps()
+        return out_of_steps(active().limits.steps)
     if isinstance(fault, IndexError) and (unbound := _unbound(fault)) is not None:
         return unbound
     if isinstance(fault, TypeError) and (count := _COUNT.match(text)) is not None:

@@ -38,11 +38,12 @@ class Limits:
 class Steps:
     """The step budget of a session. `tick` takes one step: a C function, since compiled code calls it everywhere."""
 
-    __slots__ = ("_left", "tick")
+    __slots__ = ("_count", "_left", "tick")
 
     def __init__(self, count: int) -> None:
+        self._count = count
         self._left = itertools.repeat(None, count)
-        supply: Iterator[Any] = _Supply(self._left)
+        supply: Iterator[Any] = _Supply(self._left, count)
         self.tick: Callable[[], None] = itertools.chain.from_iterable(supply).__next__
 
     @property
@@ -54,7 +55,7 @@ class Steps:
         """Take many steps at once, for the work of a builtin."""
         self.use_up(steps)
         if not operator.length_hint(self._left):
-            raise out_of_steps()
+            raise out_of_steps(self._count)
 
     def use_up(self, steps: int) -> None:
         """As `spend`, where nothing can be raised: whatever is evaluated next is."""
@@ -65,10 +66,11 @@ class Steps:
 class _Supply:
     """Gives the budget and, once that is used up, an error (E-LIMIT-001)."""
 
-    __slots__ = ("_budget", "_given")
+    __slots__ = ("_budget", "_count", "_given")
 
-    def __init__(self, budget: Iterator[None]) -> None:
+    def __init__(self, budget: Iterator[None], count: int) -> None:
         self._budget = budget
+        self._count = count
         self._given = False
 
     def __iter__(self) -> _Supply:
@@ -78,7 +80,7 @@ class _Supply:
         if not self._given:
             self._given = True
             return self._budget
-        raise out_of_steps()
+        raise out_of_steps(self._count)
 
 
 class Nesting:
@@ -110,10 +112,11 @@ def several(tick: Callable[[], Any], count: int) -> Callable[[], Any]:
 OUT_OF_STEPS: Final = "evaluation takes too many steps"
 
 
-def out_of_steps() -> SxError:
-    """E-LIMIT-001."""
+def out_of_steps(steps: int) -> SxError:
+    """E-LIMIT-001, of a budget of so many."""
     unseen = Note("what would be evaluated after it is not examined")
-    return error("E-LIMIT-001", OUT_OF_STEPS, help="a loop or a recursion does not end", notes=[unseen])
+    help = f"a loop or a recursion does not end, or takes more than the {steps:,} steps that there are"
+    return error("E-LIMIT-001", OUT_OF_STEPS, help=help, notes=[unseen])
 
 
 def run_deep(work: Callable[[], R]) -> R:

@@ -7,6 +7,7 @@ from typing import Any
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.ir import Block, FunctionIR, LocalVar, Tagbody
 from sexpgpu.lang.module import Macro
+from sexpgpu.lang.place import Place
 
 
 class SymbolMacro:
@@ -30,14 +31,19 @@ LocalFunction = LocalVar | Macro
 
 
 class Scope:
-    """One level of bindings; `function` is the lambda whose body this is part of."""
+    """One level of bindings; `function` is the lambda whose body this is part of.
 
-    __slots__ = ("blocks", "function", "functions", "parent", "tags", "variables")
+    In a value of a `let`, `beside` are the names that the `let` binds before it, each with whether it was asked for.
+    """
+
+    __slots__ = ("beside", "blocks", "function", "functions", "let", "parent", "tags", "variables")
 
     def __init__(self, parent: Scope | None, function: FunctionIR) -> None:
         self.parent = parent
         self.function = function
         self.variables: dict[Symbol, Variable] = {}
+        self.beside: dict[Symbol, bool] = {}
+        self.let: Place | None = None  # where that `let` stands
         self.functions: dict[Symbol, LocalFunction] = {}
         self.blocks: dict[Symbol, Block] = {}
         self.tags: dict[Any, tuple[Tagbody, int]] = {}
@@ -53,6 +59,16 @@ class Scope:
             found = scope.variables.get(name)
             if found is not None:
                 return found
+            scope = scope.parent
+        return None
+
+    def let_beside(self, name: Symbol) -> Place | None:
+        """The place of a `let` that binds `name` beside this, where it is not visible yet; the name is asked for."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.beside:
+                scope.beside[name] = True
+                return scope.let
             scope = scope.parent
         return None
 

@@ -134,6 +134,15 @@ def _with_colon(name: str, aliases: frozenset[str] | set[str]) -> Symbol:
     if module in aliases and ":" not in rest:
         return symbol(name)
     rest = rest.strip(":")
+    if ":" in rest:
+        raise BadToken("E-READ-009", f"`{name}`: packages are not supported", "a name has one colon at most")
+    if module in aliases:
+        raise BadToken("E-READ-009", f"`{name}`: a module's name and one colon stand before what it exports",
+                       f"write {module}:{rest}", f"{module}:{rest}")  # fmt: skip
+    if aliases:
+        near = nearest(module, aliases) or (min(aliases) if len(aliases) == 1 else None)
+        help = f"did you mean `{near}:{rest}`?" if near else f"there are {' '.join(sorted(aliases))}"
+        raise BadToken("E-READ-009", f"`{name}`: no module is required :as {module}", help)
     raise BadToken("E-READ-009", f"`{name}`: packages are not supported", f"write {rest} or :{rest}", rest)
 
 

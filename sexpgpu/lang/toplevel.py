@@ -96,7 +96,7 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
         place = Place(source, form.start, form.end)
         if not session.steps_left:
             if session.exhausted is None:
-                session.diagnostics.report(out_of_steps().diagnostic.at(place.span))
+                session.diagnostics.report(out_of_steps(session.limits.steps).diagnostic.at(place.span))
             break
         name = defined_name(form.datum)
         if form.fault is not None:

@@ -27,6 +27,12 @@ def told(text: str) -> list[Diagnostic]:
         ("(setq fresh 3)", "E-NAME-001", "1:7", "bind it with let, or define it with (def fresh ...)"),
         ("(lenght '(1 2))", "E-NAME-002", "1:2", "did you mean `length`?"),
         ("(def f #'car)\n(f '(1))", "E-NAME-002", "2:2", "`f` is a variable: write (funcall f ...)"),
+        ("(def f 5)\n(f 1)", "E-NAME-002", "2:2", "`f` is a variable, and its value is no function"),
+        ("(funcall nil)", "E-NAME-002", "1:1", "`nil` is a constant, and its value is no function"),
+        ("(nil)", "E-NAME-002", "1:2", "`nil` is a constant, and its value is no function"),
+        ("(let ((y x) (x 1)) (list x y))", "E-NAME-001", "1:10", "bind it with let, or define it with (def x ...)"),
+        ("(setf (foo 1) 2)", "E-MACRO-003", "1:8", None),
+        ("(setf (caddar1 '(1)) 2)", "E-MACRO-003", "1:8", "did you mean `caddar`?"),
         ("(let ((f #'car)) (f '(1 2)))", "E-NAME-003", "1:19", "write (funcall f ...)"),
         ("(setq nil 3)", "E-NAME-004", "1:7", None),
         ("(defun if (x) x)", "E-NAME-004", "1:8", None),
@@ -180,6 +186,13 @@ def test_functions_may_use_what_is_defined_after_them() -> None:
 
 def test_a_handled_error_is_not_reported() -> None:
     assert told('(ignore-errors (car 5))\n(handler-case (error "x") (error () 1))') == []
+
+
+def test_a_let_that_should_be_in_turn() -> None:
+    (found,) = told("(let ((x 1)\n      (y (lambda () x)))\n  y)")
+    assert (found.code, str(found.span)) == ("E-NAME-001", "test.sx:2:21")
+    assert found.help == "the same let binds `x`: let* does so before this is evaluated"
+    assert [(edit.text, str(edit.span)) for edit in found.fix] == [("let*", "test.sx:1:2")]
 
 
 def test_a_structure_defined_twice_is_named() -> None:

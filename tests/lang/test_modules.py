@@ -70,6 +70,18 @@ def test_a_module_is_evaluated_once_and_relative_to_itself(tmp_path: Path) -> No
     assert (lines[-1], found) == ("(1 2 3)", [])
 
 
+@pytest.mark.parametrize(("form", "code", "help"), [
+    ("(j:f 1)", "E-READ-009", "did you mean `k:f`?"),
+    ("(k::f 1)", "E-READ-009", "write k:f"),
+    ("(list k:v)", "E-NAME-001", "the module required as `k` provides no variable `v`"),
+    ("(list k:f)", "E-NAME-001", "the module required as `k` provides a function `f`, no such variable"),
+])  # fmt: skip
+def test_names_that_no_module_gives(tmp_path: Path, form: str, code: str, help: str) -> None:
+    text = f'(require "./b.sx" :as k)\n(k:f 1)\n{form}'
+    _, found = evaluated(tmp_path, text, b="(defun f (x) x)")
+    assert [(d.code, d.help) for d in found] == [(code, help)]
+
+
 def test_missing_modules(tmp_path: Path) -> None:
     text = '(require "./bb.sx")\n(require "bb")\n(require "sexpgpu/nnn")'
     _, found = evaluated(tmp_path, text, b="(def x 1)")

@@ -114,6 +114,7 @@ def test_every_cons_knows_its_place() -> None:
         ("(list ')", "E-READ-008", "1:7"),
         ("'", "E-READ-008", "1:1"),
         ("cl:car", "E-READ-009", "1:1"),
+        ("a:b:c", "E-READ-009", "1:1"),
         ("[1]", "E-READ-010", "1:1"),
         ("a\0b", "E-READ-011", "1:2"),
         ("(" * 2001, "E-READ-012", "1:2001"),

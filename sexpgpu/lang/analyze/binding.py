@@ -134,7 +134,7 @@ def let(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     lexical: list[tuple[LocalVar, Node]] = []
     dynamic = []
     seen: set[Symbol] = set()
-    values = [an.guarded(*b.value, scope) for b in bindings]
+    values, asked = _values_beside(an, bindings, scope, place)
     named: list[tuple[LocalVar, Place]] = []
     for binding, value in zip(bindings, values, strict=True):
         name = binding.name
@@ -149,7 +149,8 @@ def let(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
             inner.variables[name] = SPECIAL
         else:
             inner.variables[name] = var
-            named.append((var, binding.name_place))
+            if name not in asked:
+                named.append((var, binding.name_place))
     for name in parts.specials:
         inner.variables.setdefault(name, SPECIAL)
     body = an.sequence(parts.forms, inner, place)
@@ -158,6 +159,20 @@ def let(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     if dynamic:
         body = DynamicLet(place, dynamic, body)
     return Let(place, lexical, body) if lexical else body
+
+
+def _values_beside(
+    an: Analyzer, bindings: list[Binding], scope: Scope, place: Place
+) -> tuple[list[Node], frozenset[Symbol]]:
+    """The values of a let, and the names that one of them takes to be bound already, which is told there."""
+    values = []
+    asked: set[Symbol] = set()
+    for i, binding in enumerate(bindings):
+        around = scope.inner()
+        around.beside, around.let = {b.name: False for b in bindings[:i]}, place
+        values.append(an.guarded(*binding.value, around))
+        asked.update(name for name, wanted in around.beside.items() if wanted)
+    return values, frozenset(asked)
 
 
 @special("(let* ((name value)...) form...)", 1)

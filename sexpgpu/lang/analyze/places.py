@@ -11,7 +11,7 @@ from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malfo
 from sexpgpu.lang.analyze.lambdalist import parse_lambda_list
 from sexpgpu.lang.analyze.lambdas import analyze_lambda
 from sexpgpu.lang.analyze.macros import compile_time_scope, macro_function
-from sexpgpu.lang.analyze.writers import derived_writer, read_only_slot
+from sexpgpu.lang.analyze.writers import derived_writer, place_names, read_only_slot
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.core.access import PUT_PROPERTY, REMOVE_PROPERTY
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, all_values, lisp_list, setf_name, symbol
@@ -115,7 +115,7 @@ def _no_place(an: Analyzer, target: Cons, name: Symbol, scope: Scope, place: Pla
     if name in SPECIALS:
         return fault(place, "E-MACRO-003", f"{show(target)} is not a place: `{show(name)}` is a special form")
     if cell is None and local is None:
-        near = nearest(name.name, an.module.names() | scope.function_names())
+        near = nearest(name.name, place_names(an) | {special.name for special in _ACCESSES})
         help = f"did you mean `{near}`?" if near else None
         message = f"{show(target)} is not a place: there is no function `{show(name)}`"
         return fault(place, "E-MACRO-003", message, help, culprit=Culprit(word=name.name, instead=near))

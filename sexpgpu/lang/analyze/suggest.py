@@ -12,8 +12,9 @@ from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.culprit import word
-from sexpgpu.lang.edits import inserted, moved_up, text_at
-from sexpgpu.lang.forms import Cons, Symbol
+from sexpgpu.lang.edits import head_replaced, inserted, moved_up, text_at
+from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.forms import NIL, Cons, Symbol, T
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import Scope
@@ -35,6 +36,15 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
     if option is not None:
         message, help = f"variable `{show(name)}` is not bound", f":{name.name} is what :{option} takes"
         return fault(place, "E-NAME-001", message, help, fix=inserted(place, ":"))
+    message = f"variable `{show(name)}` is not bound"
+    let = scope.let_beside(name)
+    if let is not None:
+        help = f"the same let binds `{name.name}`: let* does so before this is evaluated"
+        return fault(place, "E-NAME-001", f"{message} yet", help, fix=head_replaced(let, "let", "let*"))
+    if ":" in name.name:
+        alias, _, own = name.name.partition(":")
+        what = f"a function `{own}`, no such variable" if module.function(name) is not None else f"no variable `{own}`"
+        return fault(place, "E-NAME-001", message, f"the module required as `{alias}` provides {what}")
     local = scope.variable_names()
     near = nearest(name.name, local)
     if near is not None:
@@ -72,6 +82,11 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place, f
         help: str | None = f"`{name.name}` is defined at {later.span.line}:{later.span.col}, below"
         notes = (Note(f"the {later.head} is here", later.span),)
         fix = moved_up(place.source, later.span, place.start) if place.trail is None else ()
+    elif scope.variable(name) is None and _holds_no_function(module, name):
+        variable = module.variable(name)
+        what = "constant" if variable is not None and variable.kind == "constant" else "variable"
+        help = f"`{name.name}` is a {what}, and its value is no function"
+        return fault(place, "E-NAME-002", f"there is no function `{show(name)}`", help)
     elif scope.variable(name) is not None or module.variable(name) is not None:
         help = f"`{name.name}` is a variable: write (funcall {name.name} ...)"
         fix = called(name, place)
@@ -84,6 +99,14 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place, f
     message = f"there is no function `{show(name)}`"
     culprit = word(name.name, near) if later is None and not fix else None
     return fault(place, "E-NAME-002", message, help, notes, fix=fix, culprit=culprit)
+
+
+def _holds_no_function(module: Module, name: Symbol) -> bool:
+    variable = module.variable(name)
+    value = variable.ref[0] if variable is not None and variable.ref else None
+    if isinstance(value, Symbol):
+        return value in (NIL, T)
+    return value is not None and not callable(value) and not isinstance(value, Foreign)
 
 
 def called(name: Symbol, place: Place) -> tuple[Edit, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sexpgpu.diag import Edit, Span
 from sexpgpu.lang.culprit import Written, elements, form_at
-from sexpgpu.lang.forms import Cons, Source, Symbol, setf_name
+from sexpgpu.lang.forms import Cons, Source, Symbol, setf_name, symbol
 from sexpgpu.lang.structures import StructureType
 
 if TYPE_CHECKING:
@@ -42,4 +42,13 @@ def _is_place(an: Analyzer, body: Written) -> bool:
     form = body.datum
     if not isinstance(form, Cons) or not isinstance(form.car, Symbol):
         return False
-    return an.module.function(setf_name(form.car)) is not None or an.module.setf_expander(form.car) is not None
+    return _is_written(an, form.car)
+
+
+def place_names(an: Analyzer) -> set[str]:
+    """The functions of which there is a way to write what they read."""
+    return {name for name in an.module.names() if _is_written(an, symbol(name))}
+
+
+def _is_written(an: Analyzer, name: Symbol) -> bool:
+    return an.module.function(setf_name(name)) is not None or an.module.setf_expander(name) is not None
