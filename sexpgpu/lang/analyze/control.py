@@ -9,7 +9,7 @@ from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malfo
 from sexpgpu.lang.analyze.lambdas import in_block
 from sexpgpu.lang.analyze.reach import is_written, warn_behind, warn_unreached
 from sexpgpu.lang.builtin import show
-from sexpgpu.lang.edits import wrapped
+from sexpgpu.lang.edits import replaced, wrapped
 from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
 from sexpgpu.lang.ir import (
     Catch,
@@ -203,11 +203,24 @@ def tag_body(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     return node
 
 
+def _tag_names(scope: Scope) -> set[str]:
+    found: set[str] = set()
+    around: Scope | None = scope
+    while around is not None:
+        found.update(tag.name for tag in around.tags if isinstance(tag, Symbol))
+        around = around.parent
+    return found
+
+
 @special("(go tag)", 1, 1)
 def go(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     found = scope.tag(items[0][0])
     if found is None:
-        raise fault(place, "E-MACRO-004", f"there is no tag `{show(items[0][0])}` around this")
+        tag, where = items[0]
+        near = nearest(tag.name, _tag_names(scope)) if isinstance(tag, Symbol) else None
+        help = f"did you mean `{near}`?" if near else None
+        fix = replaced(where, show(tag), near) if near else ()
+        raise fault(where, "E-MACRO-004", f"there is no tag `{show(tag)}` around this", help, fix=fix)
     return Go(place, *found)
 
 

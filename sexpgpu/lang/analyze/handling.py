@@ -82,7 +82,8 @@ def handler_bind(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node
         if len(parts) != 2:
             raise malformed(where, shape, f"a binding is (type function), found {show(form)}")
         types.append(parts[0][0])
-        functions.append(an.analyze(parts[1][0], scope, parts[1][1]))
+        handler = an.analyze(parts[1][0], scope, parts[1][1])
+        functions.append(Operation(parts[1][1], "as_function", [handler]))  # at fault where it is written
     with an.handled():
         body = an.sequence(items[1:], scope, place)
     return Within(place, "handler_bind", [Const(place, types), *functions], body)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from sexpgpu.diag import error
+from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Condition
 from sexpgpu.lang.forms import Cons, Symbol, T
+
+
+def no_condition_type(name: Symbol) -> SxError:
+    """E-TYPE-001, with what was most likely meant."""
+    near = nearest(name.name, [known.name for known in active().condition_types])
+    help = f"did you mean `{near}`?" if near else None
+    culprit = Culprit(word=name.name, instead=near)
+    return error("E-TYPE-001", f"`{show(name)}` is not a condition type", help=help, culprit=culprit)
 
 
 def is_condition(condition: Condition, specifier: Any) -> bool:
@@ -18,7 +26,7 @@ def is_condition(condition: Condition, specifier: Any) -> bool:
             return True
         wanted = active().condition_types.get(specifier)
         if wanted is None:
-            raise error("E-TYPE-001", f"`{show(specifier)}` is not a condition type")
+            raise no_condition_type(specifier)
         return condition.type.is_a(wanted.name)
     if isinstance(specifier, Cons):
         parts = list(specifier.cdr) if isinstance(specifier.cdr, Cons) else []

@@ -8,7 +8,7 @@ from sexpgpu.diag import Culprit, SxError, error, nearest, warning
 from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.conditions import Condition, ConditionType, Signalled, TypeFault, handling_work, initialised
-from sexpgpu.lang.core.handlers import is_condition
+from sexpgpu.lang.core.handlers import is_condition, no_condition_type
 from sexpgpu.lang.faults import condition_from, current_span, locate_condition
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
@@ -30,7 +30,7 @@ def condition_object(datum: Any, arguments: tuple[Any, ...], default: str) -> Co
     if isinstance(datum, Symbol):
         found = session.condition_types.get(datum)
         if found is None:
-            raise error("E-TYPE-001", f"`{show(datum)}` is not a condition type")
+            raise no_condition_type(datum)
         return initialised(found, arguments)
     raise error("E-TYPE-001", f"{show(datum)} is not a condition, a condition type or a format string")
 
@@ -200,7 +200,7 @@ def define_condition(
     for parent in parents or [symbol("condition")]:
         found = session.condition_types.get(parent)
         if found is None:
-            raise error("E-TYPE-001", f"`{show(parent)}` is not a condition type")
+            raise no_condition_type(parent)
         types.append(found)
     made = tuple(
         (slot.name, tuple(key.name for key in keys) or (slot.name,), default if has_default else None)
