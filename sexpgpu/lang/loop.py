@@ -25,18 +25,8 @@ from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Cons, Symbol, T, lisp_list, symbol
-from sexpgpu.lang.loop_for import (
-    END_TAG,
-    Clauses,
-    Setting,
-    Stepper,
-    call,
-    initial_value,
-    leave_when,
-    parse_for,
-    parse_repeat,
-    parse_with,
-)
+from sexpgpu.lang.loop_clauses import END_TAG, Clauses, call, leave_when
+from sexpgpu.lang.loop_for import Setting, Stepper, initial_value, parse_for, parse_repeat, parse_with
 from sexpgpu.lang.printer import brief
 
 library = Library("loop")

@@ -8,78 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from sexpgpu.diag import Culprit, error, nearest
-from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
+from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
+from sexpgpu.lang.loop_clauses import Clauses, call, leave_when
 from sexpgpu.lang.printer import brief
 
-END_TAG = symbol("%loop-end")
-_SIMPLE_TYPES = frozenset({"fixnum", "float", "t", "nil"})
 _FLOAT_TYPES = frozenset({"float", "single-float", "double-float", "short-float", "long-float"})
 _NUMBER_TYPES = frozenset({"fixnum", "integer", "number", "real", "rational", "bit", "unsigned-byte"})
 
 Setting = tuple[Any, Any]
-
-
-def call(name: str, *arguments: Any) -> Any:
-    """The form `(name argument…)`."""
-    return lisp_list((symbol(name), *arguments))
-
-
-def leave_when(test: Any) -> Any:
-    return call("when", test, call("go", END_TAG))
-
-
-@define
-class Clauses:
-    """A cursor over the forms of one `loop`; words are recognised by name, as symbols or keywords."""
-
-    forms: list[Any]
-    position: int = 0
-
-    def word(self) -> str | None:
-        """The next form's name if it is a symbol."""
-        if self.position < len(self.forms):
-            form = self.forms[self.position]
-            if type(form) is Symbol and form is not NIL:
-                return form.name
-        return None
-
-    def accept(self, *words: str) -> str | None:
-        """Step over the next form if it is one of `words`."""
-        found = self.word()
-        if found is None or found not in words:
-            return None
-        self.position += 1
-        return found
-
-    def form(self, after: str) -> Any:
-        if self.position >= len(self.forms):
-            raise error("E-MACRO-010", f"loop: `{after}` has no form after it: the clause ends too early")
-        self.position += 1
-        return self.forms[self.position - 1]
-
-    def compound_forms(self, after: str) -> list[Any]:
-        """One or more forms in parentheses, as `do`, `initially` and `finally` take them."""
-        start = self.position
-        while self.position < len(self.forms) and isinstance(self.forms[self.position], Cons):
-            self.position += 1
-        if start == self.position:
-            got = f"got {brief(self.forms[start])}" if start < len(self.forms) else "found the end of the loop"
-            raise error("E-MACRO-010", f"loop: `{after}` needs a form in parentheses, {got}")
-        return self.forms[start : self.position]
-
-    def pattern(self, after: str) -> tuple[Any, Any]:
-        """A variable or a destructuring tree, and its type if it has one, which may be a tree of types."""
-        pattern = self.form(after)
-        if not isinstance(pattern, Symbol | Cons) or (isinstance(pattern, Symbol) and pattern.keyword):
-            raise error("E-MACRO-010", f"loop: `{after}` needs a variable, got {brief(pattern)}")
-        if self.accept("of-type"):
-            return pattern, self.form("of-type")
-        if self.word() in _SIMPLE_TYPES and isinstance(self.forms[self.position], Symbol):
-            return pattern, self.form(after)
-        return pattern, NIL
 
 
 @frozen
