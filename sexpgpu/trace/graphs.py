@@ -8,7 +8,7 @@ from typing import Any
 
 from sexpgpu.diag import Span, SxError, error
 from sexpgpu.dialects.reverse import differentiated
-from sexpgpu.lang.active import as_function
+from sexpgpu.lang.active import active, as_function
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, all_values, keyword, lisp_list, one
 from sexpgpu.lang.functions import info_of_function
@@ -18,6 +18,7 @@ from sexpgpu.trace.builtins.observe import Batch
 from sexpgpu.trace.contract import Contract
 from sexpgpu.trace.declarations import EvaluationValue, LoaderValue
 from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.lacking import lacking_parameters
 from sexpgpu.trace.models import Buffer, Model, Parameter
 from sexpgpu.trace.optimizers import context_plist
 from sexpgpu.trace.tensor import TensorLike, as_tensor
@@ -31,7 +32,7 @@ def trace_train(tracer: Tracer, contract: Contract, rows: int, name: str = "trai
     with graph.tracing():
         outputs, labels = _forward(graph, contract, contract.train_loader, "prepare", rows)
         if poison_among([*outputs, *labels]) is None:
-            _require_labels(contract, contract.objective, "prepare", len(outputs) + len(labels))
+            _require_labels(contract, contract.objective, "objective", "prepare", len(outputs), len(labels))
         given = _call(graph, contract, "objective", contract.objective, outputs, labels)
         with shown_at(contract, "objective"):
             loss = as_tensor(one(given), "objective")
@@ -61,7 +62,7 @@ def trace_evaluation(tracer: Tracer, contract: Contract, declared: EvaluationVal
         outputs, labels = _forward(graph, contract, declared.loader, "eval-prepare", rows)
         if poison_among([*outputs, *labels]) is None:
             which = "eval-prepare" if contract.spans["eval-prepare"] else "prepare"
-            _require_labels(contract, evaluate, which, len(outputs) + len(labels))
+            _require_labels(contract, evaluate, "evaluate", which, len(outputs), len(labels))
         _call(graph, contract, "evaluate", evaluate, outputs, labels)
         if not graph.outputs and not graph.failed:
             raise error(
@@ -152,19 +153,27 @@ def _outputs(model: Model | Poison, inputs: list[Any]) -> list[Any]:
     return outputs
 
 
-def _require_labels(contract: Contract, function: Callable[..., Any], which: str, given: int) -> None:
-    """E-RUN-026 where an objective or evaluate has parameters for more labels than `prepare` gives."""
+def _require_labels(
+    contract: Contract, function: Callable[..., Any], name: str, which: str, outputs: int, labels: int
+) -> None:
+    """That `objective` or `evaluate` has a parameter for each output of the model and each label of `prepare`.
+
+    E-RUN-026 where it has parameters for more, E-ARG-001 where it has not enough.
+    """
     info = info_of_function(function)
-    wanted = info.parameters.required if info is not None else ()
+    if info is None:
+        return
+    wanted, given = info.parameters.required, outputs + labels
     if given < len(wanted):
-        missing = " ".join(wanted[given:])
         raise error(
             "E-RUN-026",
-            f"`{which}` gives no {missing}",
+            f"`{which}` gives no {' '.join(wanted[given:])}",
             contract.spans[which] or contract.spans["prepare"],
-            expected=f"(values input {missing})",
+            expected=f"(values input {' '.join(wanted[outputs:])})",
             help="the labels are the further values of prepare",
         )
+    if given > info.parameters.positional and info.parameters.rest is None:
+        raise lacking_parameters(active(), info, name, which, outputs, labels)
 
 
 def _with_context(graph: GraphTrace, function: Callable[..., Any], batch: Batch) -> Any:

@@ -295,7 +295,7 @@ def test_a_group_overrides_within_the_domain(tmp_path: Path) -> None:
     (found,) = faults(write(tmp_path, optimizer=groups))
     assert found.message == "`adam`: lr is outside its domain"
     assert found.span is not None
-    assert text_of(optimizer=groups).splitlines()[found.span.line - 1][found.span.col - 1 :].startswith("(group ")
+    assert text_of(optimizer=groups).splitlines()[found.span.line - 1][found.span.col - 1 :].startswith("-1)")
 
 
 def test_a_definition_of_the_users_own_can_expect(session: Session) -> None:

@@ -46,6 +46,18 @@ def test_classes_are_not_taken_from_what_has_no_rows(tmp_path: Path) -> None:
         assert (error.code, error.fix) == (code, ())
 
 
+def test_elements_of_a_list_are_named_as_they_are_written(tmp_path: Path) -> None:
+    """A function's own `x` and `y` would be taken for the user's."""
+    form = "(let ((x (tanh logits))) (mean (concat (list (mean x :axis 1) x) 0)))"
+    (error,) = errors(write(tmp_path, objective=objective(form)))
+    assert error.code == "E-SHAPE-010"
+    assert error.message.startswith("`concat`: `(mean x :axis 1)` and `x` of the list differ in another axis than")
+    assert (error.expected, error.actual) == ("`(mean x :axis 1)`: f32[4]", "`x`: f32[4, 2]")
+    form = "(let ((x (tanh logits)) (all (list logits (slice logits 0 1 3)))) (mean (stack all)))"
+    (error,) = errors(write(tmp_path, objective=objective(form)))
+    assert (error.expected, error.actual) == ("element 1: f32[*4*, 2]", "element 2: f32[*2*, 2]")
+
+
 def test_a_form_that_a_macro_wrote_is_left_alone(tmp_path: Path) -> None:
     macro = '(require "sexpgpu/nn") (require "sexpgpu/optim") (defmacro mean-over (x axis) `(mean ,x :axis ,axis))'
     (error,) = errors(write(tmp_path, require=macro, objective=objective("(mean (mean-over logits 2))")))

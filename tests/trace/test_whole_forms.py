@@ -98,3 +98,17 @@ def test_an_option_without_its_colon_gets_one(part: str, form: str, mended: str,
 def test_a_handler_takes_them_together(tmp_path: Path) -> None:
     run = '(defrun :steps 4) (handler-case (defrun :steps 0 :seed "x") (error () 5))'
     assert told(write(tmp_path, run=run)) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "form", "fault"),
+    [
+        ("optimizer", "(def optimizer (sgd :momentum 0.5 :lr -1))", ("E-VALUE-012", "-1")),
+        ("optimizer", "(def optimizer (ema 2 (adam)))", ("E-VALUE-012", "2")),
+        ("optimizer", "(def optimizer (adam :beta1 'x))", ("E-ARG-010", "'x")),
+        ("model", "(defmodel net () (defsub out (linear width 0)) (forward (x) (out x)))", ("E-VALUE-012", "0")),
+        ("model", "(defmodel net () (defsub out (linear 3.0 2)) (forward (x) (out x)))", ("E-ARG-010", "3.0")),
+    ],
+)
+def test_an_argument_outside_its_domain_is_marked(part: str, form: str, fault: tuple[str, str], tmp_path: Path) -> None:
+    assert told(write(tmp_path, **{part: form})) == [fault]

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import Culprit, SxError, error
 from sexpgpu.dialects.rules import marked
-from sexpgpu.lang.builtin import Library, show
+from sexpgpu.lang.builtin import Library, Parameters, show
 from sexpgpu.lang.calls import MARK
 from sexpgpu.lang.conditions import CallFault, Poisoned
 from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, lisp_list, symbol
@@ -104,12 +104,12 @@ def expect_number(
         return NIL
     if "optimizer" in kind:
         if not isinstance(value, Optimizer | OptimizerGroups):
-            raise _refused("E-OPT-001", f"{name.name} must be an optimizer", actual=show(value))
+            raise _refused("E-OPT-001", name, f"{name.name} must be an optimizer", actual=show(value))
         return NIL
     if "scheduled" in kind and callable(value) and not isinstance(value, Optimizer | OptimizerGroups):
         return NIL
     if not isinstance(value, int | float | Fraction) or ("integer" in kind and type(value) is not int):
-        raise _refused("E-ARG-010", f"{name.name} must be {_noun(kind)}", actual=show(value))
+        raise _refused("E-ARG-010", name, f"{name.name} must be {_noun(kind)}", actual=show(value))
     within = (
         _ordered(above, low, value)
         and _ordered(below, value, high)
@@ -119,9 +119,8 @@ def expect_number(
     if not within:
         domain = [*_bound(low_form, low, above), name.name, *reversed(_bound(high_form, high, below))]
         noun = "" if kind.isdisjoint(("integer", "steps")) else _noun(kind & {"integer", "steps"}) + ": "
-        raise _refused(
-            "E-VALUE-012", f"{name.name} is outside its domain", expected=noun + " ".join(domain), actual=show(value)
-        )
+        message, bounds = f"{name.name} is outside its domain", noun + " ".join(domain)
+        raise _refused("E-VALUE-012", name, message, expected=bounds, actual=show(value))
     return NIL
 
 
@@ -243,21 +242,41 @@ def _seen(type: TensorType, others: list[int]) -> str:
     return marked(type, *others) if others else str(type)
 
 
-def _refused(code: str, message: str, *, actual: str, expected: str | None = None) -> SxError:
+def _refused(code: str, name: Symbol, message: str, *, actual: str, expected: str | None = None) -> SxError:
     """The error of the definition that the clause stands in; how it is called where the argument is of another kind."""
     definition = expecting()
     help = definition.call if code != "E-VALUE-012" else None
-    found = error(code, f"`{definition.name}`: {message}", expected=expected, actual=actual, help=help)
+    found = error(
+        code,
+        f"`{definition.name}`: {message}",
+        expected=expected,
+        actual=actual,
+        help=help,
+        culprit=written(definition.name, definition.parameters, name.name) if definition.parameters else None,
+    )
     return CallFault(found.diagnostic) if definition.own else found
+
+
+def written(definition: str, parameters: Parameters, name: str) -> Culprit:
+    """Where the caller's form gives a parameter of the definition."""
+    positional = (*parameters.required, *parameters.optional)
+    if name in positional:
+        return Culprit(function=definition, argument=positional.index(name) + 1, value=True)
+    return Culprit(key=f":{name}", value=True)
 
 
 @frozen
 class Definition:
-    """A definition that expects something, how it is called, and whether it is the user's own."""
+    """A definition that expects something, what it takes, and whether it is the user's own."""
 
     name: str
-    call: str | None
+    parameters: Parameters | None
     own: bool
+
+    @property
+    def call(self) -> str | None:
+        """How it is called."""
+        return f"({self.name} {self.parameters.text[1:-1]})" if self.parameters is not None else None
 
 
 def expecting() -> Definition:
@@ -271,5 +290,4 @@ def expecting() -> Definition:
             own = not (module.standard or module.internal)
         frame = frame.f_back
     name, info = label.partition("#")[0], info_of(label)
-    call = f"({name} {info.parameters.text[1:-1]})" if info is not None else None
-    return Definition(name, call, own)
+    return Definition(name, info.parameters if info is not None else None, own)

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 from sexpgpu.diag import error
-from sexpgpu.dialects.rules import marked
+from sexpgpu.dialects.rules import differing, marked
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL, keyword, lisp_list
 from sexpgpu.tensortype import TensorType
@@ -162,6 +162,22 @@ def concat_tensors(what: str, parts: list[Tensor], at: int) -> Tensor:
     return reduce(lambda x, y: x.graph.emit("concat", x, y, axis=at), parts)
 
 
+def _require_joinable(what: str, parts: list[Tensor], at: int | None) -> None:
+    """E-SHAPE-010 unless the elements of the list have one shape, but for the axis `at`."""
+    first = parts[0].type
+    where = "in shape" if at is None else f"in another axis than axis {at}, along which they are joined"
+    for i, part in enumerate(parts[1:], 2):
+        if part.type.rank != first.rank or any(
+            a != b and axis != at for axis, (a, b) in enumerate(zip(first.shape, part.type.shape, strict=True))
+        ):
+            wanted, given = differing(first, part.type, at)
+            message = f"`{what}`: element 1 and element {i} of the list differ {where}"
+            notes = [*parts[0].provenance(), *part.provenance()]
+            raise error(
+                "E-SHAPE-010", message, expected=f"element 1: {wanted}", actual=f"element {i}: {given}", notes=notes
+            )
+
+
 def _list_of_tensors(what: str, values: Any) -> list[Tensor]:
     found = items(what, values, "the tensors")
     if not found:
@@ -179,7 +195,9 @@ def concat(values: Any, axis: Any) -> Tensor:
     Source: NumPy `concatenate`.
     """
     parts = _list_of_tensors("concat", values)
-    return concat_tensors("concat", parts, one_axis("concat", axis, parts[0].type.rank))
+    at = one_axis("concat", axis, parts[0].type.rank)
+    _require_joinable("concat", parts, at)
+    return concat_tensors("concat", parts, at)
 
 
 @library.builtin("stack", "(list &optional axis)")
@@ -193,6 +211,7 @@ def stack(values: Any, axis: Any = 0) -> Tensor:
     """
     parts = _list_of_tensors("stack", values)
     at = one_axis("stack", axis, parts[0].type.rank + 1)
+    _require_joinable("stack", parts, None)
     return concat_tensors("stack", [unsqueeze(p, at) for p in parts], at)
 
 

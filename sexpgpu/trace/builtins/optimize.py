@@ -9,12 +9,13 @@ from attrs import evolve
 
 from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.active import as_function
-from sexpgpu.lang.builtin import Library, python_name, show
+from sexpgpu.lang.builtin import Library, Parameters, python_name, show
 from sexpgpu.lang.conditions import CallFault
 from sexpgpu.lang.faults import calling_span, current_span
 from sexpgpu.lang.forms import NIL, Cons, Symbol, one
 from sexpgpu.lang.functions import info_of_function
 from sexpgpu.trace.arguments import items, name
+from sexpgpu.trace.builtins.expect import written
 from sexpgpu.trace.graph import current_graph
 from sexpgpu.trace.models import Parameter
 from sexpgpu.trace.optimizers import GroupDeclaration, Optimizer, OptimizerGroups, StateDeclaration
@@ -48,7 +49,7 @@ def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer | O
         _check_hyper(name("defoptimizer", key), label.name, value, given)
     info = info_of_function(parts)
     assert info is not None  # the macro writes a function
-    _meet(expectations, f"({name('defoptimizer', key)} {info.parameters.text[1:-1]})")
+    _meet(expectations, name("defoptimizer", key), info.parameters)
     return Optimizer(
         name("defoptimizer", key),
         as_function(again),
@@ -62,14 +63,18 @@ def optimizer(key: Any, again: Any, arguments: Any, parts: Any) -> Optimizer | O
     )
 
 
-def _meet(expectations: Any, call: str) -> None:
-    """Evaluate the `expect` form; the error of an argument of another kind shows how the optimizer is called."""
+def _meet(expectations: Any, optimizer: str, takes: Parameters) -> None:
+    """Evaluate the `expect` form. Its error is shown at the argument, and how the optimizer is called with it."""
     try:
         as_function(expectations)()
     except SxError as fault:
         diagnostic = fault.diagnostic
         if diagnostic.code in ("E-ARG-010", "E-OPT-001"):
-            fault.diagnostic = evolve(diagnostic, help=call)
+            diagnostic = evolve(diagnostic, help=f"({optimizer} {takes.text[1:-1]})")
+        if diagnostic.culprit is not None and diagnostic.culprit.key is not None:
+            at = written(optimizer, takes, diagnostic.culprit.key[1:])
+            diagnostic = evolve(diagnostic, culprit=at)
+        fault.diagnostic = diagnostic
         raise
 
 

@@ -8,12 +8,13 @@ becomes the fix. All of this happens after an error; a file without errors pays 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 
 from attrs import evolve
 
-from sexpgpu.diag import SxError
+from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.lang.session import Session
 from sexpgpu.trace.mending import bodies, forms, keys, sizes
 from sexpgpu.trace.mending.calls import GUESSES
@@ -25,6 +26,9 @@ Source = Callable[[Scene], Iterator[Proposal]]
 
 ATTEMPTS = 200
 """Guesses that are tried for one mistake, of each source: what is far from what is written is not what was meant."""
+
+
+_ELEMENT = re.compile(r"\belement (\d+)")
 
 
 def guesses(scene: Scene) -> Iterator[Proposal]:
@@ -39,6 +43,7 @@ def guesses(scene: Scene) -> Iterator[Proposal]:
 
 
 SOURCES: dict[str, tuple[Source, ...]] = dict.fromkeys(GUESSES, (guesses,)) | {
+    "E-NAME-001": (forms.instances,),
     "E-SHAPE-001": (sizes.declared_sizes, guesses),
     "E-SHAPE-013": (guesses, sizes.declared_sizes),
     "E-SHAPE-047": (sizes.declared_sizes,),
@@ -57,12 +62,32 @@ SOURCES: dict[str, tuple[Source, ...]] = dict.fromkeys(GUESSES, (guesses,)) | {
     "E-OPT-005": (forms.state_shapes,),
 }
 """By the code of the error, where proposals come from, in order."""
+BETTER = ("E-NAME-001",)
+"""Errors of the language that have a fix, where what is said here goes before it."""
+
+
+def quoting(scene: Scene, diagnostic: Diagnostic) -> Diagnostic:
+    """The elements of a `(list ...)` by what is written for them, where that is short."""
+    given = scene.form.inner(1) if scene.call is not None and len(scene.form) > 1 else None
+    if given is None or given.head != "list":
+        return diagnostic
+
+    def quoted(words: re.Match[str]) -> str:
+        index = int(words[1])
+        text = given.text(index) if index < len(given) else words[0]
+        return f"`{text}`" if text != words[0] and len(text) <= 30 and "\n" not in text else words[0]
+
+    texts = (diagnostic.message, diagnostic.expected or "", diagnostic.actual or "")
+    if re.search(_ELEMENT, texts[0]) is None or len({quoted(w) for w in re.finditer(_ELEMENT, texts[0])}) < 2:
+        return diagnostic
+    message, expected, actual = (re.sub(_ELEMENT, quoted, text) for text in texts)
+    return evolve(diagnostic, message=message, expected=expected or None, actual=actual or None)
 
 
 def mend(session: Session, fault: SxError) -> SxError:
     """The error with a fix, where one is found."""
     sources = SOURCES.get(fault.diagnostic.code, ())
-    if not sources or fault.diagnostic.fix:
+    if not sources or (fault.diagnostic.fix and fault.diagnostic.code not in BETTER):
         return fault
     scene = scene_of(session, fault)
     if scene is None:
@@ -70,6 +95,7 @@ def mend(session: Session, fault: SxError) -> SxError:
     if scene.call is not None and not fault.diagnostic.notes:
         given = [value for value in scene.call.values if isinstance(value, Tensor)]
         fault.diagnostic = fault.diagnostic.noting(*(note for tensor in given for note in tensor.provenance()))
+    fault.diagnostic = quoting(scene, fault.diagnostic)
     found = next((proposal for source in sources for proposal in source(scene)), None)
     if found is not None:
         fault.diagnostic = evolve(fault.diagnostic, help=found.help, fix=found.edits)

@@ -63,10 +63,13 @@ def labelled(scene: Scene) -> Iterator[Proposal]:
         return
     read = {given.name for given in graph.inputs}
     unread = [name for name in loader.fields if name not in read]
-    wanted = (scene.diagnostic.expected or "").count(" ") - 1
-    if unread and len(unread) == wanted:
-        fields = "".join(f" (field {parameters.text(0)} '{name})" for name in unread)
-        yield Proposal("give the labels behind the input", form.replaced(len(form) - 1, f"(values _{fields})"))
+    wanted = scene.diagnostic.message.partition(" gives no ")[2].split()
+    if unread and len(unread) == len(wanted):
+        fields = " ".join(f"(field {parameters.text(0)} '{name})" for name in unread)
+        last = form.inner(len(form) - 1)
+        several = last is not None and last.head == "values" and len(last) > 1
+        edits = last.appended(fields) if last and several else form.replaced(len(form) - 1, f"(values _ {fields})")
+        yield Proposal("give the labels behind the input", edits)
 
 
 def returned(scene: Scene) -> Iterator[Proposal]:

@@ -9,7 +9,10 @@ from typing import Any
 from sexpgpu.dialects.opdef import parse_type
 from sexpgpu.lang.enclosing import ListText
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
+from sexpgpu.lang.functions import info_of_function
 from sexpgpu.trace.mending.scene import Proposal, Scene
+from sexpgpu.trace.models import Model
+from sexpgpu.trace.optimizers import Optimizer, OptimizerGroups
 from sexpgpu.trace.tensor import TensorLike
 
 _ELEMENTWISE = {"and": "logical-and", "or": "logical-or", "not": "logical-not"}
@@ -41,6 +44,23 @@ def _counted(scene: Scene) -> Iterator[Proposal]:
     value = scene.variables.get(scene.form.text(at)) if at is not None else None
     if at is not None and isinstance(value, TensorLike) and value.type.rank:
         yield Proposal("`dim` gives the number of its rows, which is known", scene.form.replaced(at, "(dim _ 0)"))
+
+
+def instances(scene: Scene) -> Iterator[Proposal]:
+    """The name of a `defmodel` or `defoptimizer` where what it makes is meant: `(def model net)`."""
+    form = scene.form
+    if form.head not in ("def", "defsub") or len(form) != 3 or form.index_at(scene.diagnostic.span) != 2:
+        return
+    name = form.text(2)
+    function = scene.session.function(name)
+    if function is None:
+        return
+    made = scene.tried(partial(scene.evaluate, f"({name})"))
+    info = info_of_function(function)
+    if isinstance(made, Model | Optimizer | OptimizerGroups):
+        yield Proposal(f"`({name})` makes one", form.replaced(2, f"({name})"))
+    elif info is not None and (form.head == "defsub" or form.text(1) in ("model", "optimizer")):
+        yield Proposal(f"`{name}` is a function: ({name} {info.parameters.text[1:-1]}) makes one", ())
 
 
 def _parent(scene: Scene) -> ListText:
