@@ -86,6 +86,7 @@ def test_what_is_told_as_json(tmp_path: Path) -> None:
     assert document["characters"] == {"before": 39, "after": 8}
 
 
+@pytest.mark.slow
 def test_an_internal_error_is_kept(tmp_path: Path) -> None:
     """A pass that fails on every graph with a softmax: what is left has one, and leaves no reproducers."""
     file = write(tmp_path, model=SOFTMAX)
