@@ -25,7 +25,7 @@ from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL, Cons, Symbol, T, lisp_list, symbol
-from sexpgpu.lang.loop_clauses import END_TAG, Clauses, call, leave_when
+from sexpgpu.lang.loop_clauses import END_TAG, Clauses, at_element, call, leave_when
 from sexpgpu.lang.loop_for import Setting, Stepper, initial_value, parse_for, parse_repeat, parse_with
 from sexpgpu.lang.printer import brief
 
@@ -81,10 +81,13 @@ class Loop:
 @library.macro("loop", "(loop clause...) or (loop form...)")
 def expand_loop(form: Cons) -> Any:
     """The extended loop when its first element is a word, else the endless one over its forms."""
-    forms = list(form.cdr) if isinstance(form.cdr, Cons) else []
+    cells: list[Cons] = []
+    while isinstance(rest := (cells[-1] if cells else form).cdr, Cons):
+        cells.append(rest)
+    forms = [cell.car for cell in cells]
     if all(isinstance(part, Cons) for part in forms):
         return call("block", NIL, lisp_list([symbol("tagbody"), TOP_TAG, *forms, call("go", TOP_TAG)]))
-    loop = Loop(Clauses(forms))
+    loop = Loop(Clauses(forms, cells))
     if loop.clauses.accept("named"):
         loop.name = loop.clauses.form("named")
     while loop.clauses.position < len(forms):
@@ -164,7 +167,8 @@ def _selectable(loop: Loop, it: Symbol | None) -> list[Any]:
 def _unknown(loop: Loop) -> SxError:
     clauses = loop.clauses
     if clauses.position >= len(clauses.forms):
-        return error("E-MACRO-010", "loop: a clause is missing at its end")
+        culprit = Culprit(function="loop", argument=clauses.position)
+        return error("E-MACRO-010", "loop: a clause is missing at its end", culprit=culprit)
     found, word = clauses.forms[clauses.position], clauses.word()
     near = nearest(word, _WORDS) if word else None
     hint = f"did you mean `{near}`?" if near else "write `do` before a form that is only run"
@@ -218,6 +222,7 @@ def _mentions(form: Any, name: Symbol) -> bool:
 def _accumulate(loop: Loop, word: str, it: Symbol | None) -> Any:
     clauses = loop.clauses
     form = _form_or_it(loop, word, it)
+    cell = clauses.cells[clauses.position - 1]
     target: Any = None
     if clauses.accept("into"):
         target = clauses.form("into")
@@ -232,12 +237,13 @@ def _accumulate(loop: Loop, word: str, it: Symbol | None) -> Any:
     into = _accumulation(loop, target, family, word, _zero(kind))
     variable = into.variable
     if into.collector is not None:
-        grown = call(_COLLECTS[word], into.collector, form)
+        grown = at_element(call(_COLLECTS[word], into.collector, form), cell)
         return grown if target is None else call("setq", variable, grown)
     if word in _EXTREMES:
-        return call("setq", variable, call("%loop-extreme", call("quote", symbol(_EXTREMES[word])), variable, form))
+        better = call("%loop-extreme", call("quote", symbol(_EXTREMES[word])), variable, form)
+        return call("setq", variable, at_element(better, cell))
     if _COUNTS[word] == "sum":
-        return call("setq", variable, call("+", variable, form))
+        return call("setq", variable, at_element(call("+", variable, form), cell))
     return call("when", form, call("setq", variable, call("+", variable, 1)))
 
 

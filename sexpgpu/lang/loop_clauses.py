@@ -6,8 +6,8 @@ from typing import Any
 
 from attrs import define
 
-from sexpgpu.diag import error
-from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
+from sexpgpu.diag import Culprit, error
+from sexpgpu.lang.forms import NIL, Cons, Source, SourceCons, Symbol, lisp_list, symbol
 from sexpgpu.lang.printer import brief
 
 END_TAG = symbol("%loop-end")
@@ -19,6 +19,24 @@ def call(name: str, *arguments: Any) -> Any:
     return lisp_list((symbol(name), *arguments))
 
 
+def placed(form: Cons, written: Any) -> Cons:
+    """A form of the expansion, at fault where the part of the loop that it works for is written."""
+    if not isinstance(written, SourceCons):
+        return form
+    return _spanning(form, written.source, written.start, written.end)
+
+
+def _spanning(form: Cons, source: Source, start: int, end: int) -> Cons:
+    return SourceCons(form.car, form.cdr, source, start, end, start, end)
+
+
+def at_element(form: Cons, cell: Cons) -> Cons:
+    """A form of the expansion, at fault where the element of the loop that it works for is written."""
+    if not isinstance(cell, SourceCons):
+        return form
+    return _spanning(form, cell.source, cell.car_start, cell.car_end)
+
+
 def leave_when(test: Any) -> Any:
     return call("when", test, call("go", END_TAG))
 
@@ -28,6 +46,7 @@ class Clauses:
     """A cursor over the forms of one `loop`; words are recognised by name, as symbols or keywords."""
 
     forms: list[Any]
+    cells: list[Cons]  # which hold them
     position: int = 0
 
     def word(self) -> str | None:
@@ -48,7 +67,9 @@ class Clauses:
 
     def form(self, after: str) -> Any:
         if self.position >= len(self.forms):
-            raise error("E-MACRO-010", f"loop: `{after}` has no form after it: the clause ends too early")
+            culprit = Culprit(function="loop", argument=self.position)
+            message = f"loop: `{after}` has no form after it: the clause ends too early"
+            raise error("E-MACRO-010", message, culprit=culprit)
         self.position += 1
         return self.forms[self.position - 1]
 
@@ -59,7 +80,8 @@ class Clauses:
             self.position += 1
         if start == self.position:
             got = f"got {brief(self.forms[start])}" if start < len(self.forms) else "found the end of the loop"
-            raise error("E-MACRO-010", f"loop: `{after}` needs a form in parentheses, {got}")
+            culprit = Culprit(function="loop", argument=min(start + 1, len(self.forms)))
+            raise error("E-MACRO-010", f"loop: `{after}` needs a form in parentheses, {got}", culprit=culprit)
         return self.forms[start : self.position]
 
     def pattern(self, after: str) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from sexpgpu.diag import Culprit, error, nearest
 from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
-from sexpgpu.lang.loop_clauses import Clauses, call, leave_when
+from sexpgpu.lang.loop_clauses import Clauses, call, leave_when, placed
 from sexpgpu.lang.printer import brief
 
 _FLOAT_TYPES = frozenset({"float", "single-float", "double-float", "short-float", "long-float"})
@@ -78,13 +78,14 @@ def destructure(pattern: Any, form: Any) -> list[Any]:
         return [call("setq", pattern, form)]
     rest = Symbol("rest")
     stores: list[Any] = []
+    whole = pattern
     while isinstance(pattern, Cons):
-        stores += destructure(pattern.car, call("car", rest)) if pattern.car is not NIL else []
+        stores += destructure(pattern.car, placed(call("car", rest), whole)) if pattern.car is not NIL else []
         pattern = pattern.cdr
         if isinstance(pattern, Cons):
-            stores.append(call("setq", rest, call("cdr", rest)))
+            stores.append(call("setq", rest, placed(call("cdr", rest), whole)))
     if pattern is not NIL:
-        stores.append(call("setq", pattern, call("cdr", rest)))
+        stores.append(call("setq", pattern, placed(call("cdr", rest), whole)))
     return [call("let", lisp_list((lisp_list((rest, form)),)), *stores)]
 
 
@@ -221,7 +222,7 @@ def _parse_one(clauses: Clauses) -> Stepper:
         return Stepper(
             bindings=[
                 *start,
-                (vector, call("%loop-vector", clauses.form("across"))),
+                (vector, call("%loop-vector", clauses.form("across"), clauses.position)),
                 (size, call("length", vector)),
                 (index, 0),
             ],
@@ -313,7 +314,8 @@ def _arithmetic(clauses: Clauses, pattern: Any) -> Stepper:
     while word := clauses.accept(*_ARITHMETIC):
         form = clauses.form(word)
         name = Symbol(word)
-        if isinstance(form, Cons | Symbol):
+        if not isinstance(form, int | float):
+            form = call("%loop-number", form, clauses.position, call("quote", name))
             bindings.append((name, form))
             form = name
         if word in ("from", "upfrom", "downfrom"):

@@ -89,7 +89,7 @@ def test_values(form: str, value: str) -> None:
         ("(loop for x in '(1) thereis x count x)", "E-MACRO-010", "cannot both give the result"),
         ("(loop for i downto 3 do (print i))", "E-MACRO-010", "counting down needs a start"),
         ("(loop for x in 5 collect x)", "E-TYPE-001", "loop: `in` needs a list, got 5"),
-        ("(loop for x across '(1 2) collect x)", "E-TYPE-001", "across needs a vector or a string, got (1 2)"),
+        ("(loop for x across '(1 2) collect x)", "E-TYPE-001", "`across` needs a vector or a string, got (1 2)"),
     ],
 )
 def test_faults_say_what_is_wrong(form: str, code: str, words: str) -> None:
@@ -104,3 +104,32 @@ def test_a_misspelt_clause_is_corrected() -> None:
 def test_and_outside_a_conditional() -> None:
     found = fault("(loop for i to 3 collect i and collect (* i 10))")
     assert (found.code, found.help and found.help[:30]) == ("E-MACRO-010", "`and` joins the clauses behind")
+
+
+@pytest.mark.parametrize(
+    ("form", "words", "column"),
+    [
+        ('(loop for i from 1 to "a" collect i)', 'loop: `to` needs a number, got "a"', 23),
+        ("(let ((n 'k)) (loop for i below n collect i))", "loop: `below` needs a number, got k", 33),
+        ("(loop for i from 1 to 3 by (car '(x)) collect i)", "loop: `by` needs a number, got x", 28),
+        ("(loop for (a b) in '((1 2) 3) collect (list a b))", "car needs a list, got 3", 11),
+        ("(loop for (a (b c)) in '((1 (2 3)) (1 2)) collect (list a b c))", "car needs a list, got 2", 14),
+        ("(loop for x in '(a b) sum x)", "argument 2 is the symbol a, not a number", 27),
+        ("(loop for x in '(a b) maximize x)", "max needs a number, got a", 32),
+        ("(loop for x in '(1) do)", "loop: `do` needs a form in parentheses", 21),
+        ("(loop for x in '(1) do 5)", "loop: `do` needs a form in parentheses, got 5", 24),
+        ("(loop for x in '(1) when)", "loop: `when` has no form after it", 21),
+        ("(loop for x in '(1) when x)", "loop: a clause is missing at its end", 26),
+        ("(loop for x across '(1 2) collect x)", "loop: `across` needs a vector or a string, got (1 2)", 20),
+        ("(loop for x across 5 collect x)", "loop: `across` needs a vector or a string, got 5", 20),
+    ],
+)
+def test_the_clause_is_at_fault(form: str, words: str, column: int) -> None:
+    found = fault(form)
+    assert words in found.message
+    assert found.span is not None
+    assert found.span.col == column
+
+
+def test_a_ratio_may_end_a_count() -> None:
+    assert shown("(loop for i from 3 downto 1/2 collect i)") == "(3 2 1)"

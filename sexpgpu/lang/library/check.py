@@ -132,7 +132,8 @@ def wrong_form(name: str, value: Any, needs: str, at: Culprit = _ITSELF) -> SxEr
         return _refused_by(value, message, needs, at)
     help, instead, around = conversion(value, needs)
     culprit = evolve(at, instead=instead, around=around, value=True)
-    return TypeFault(Diagnostic("E-TYPE-001", message, help=help, culprit=culprit), value, symbol(_TYPES[needs]))
+    diagnostic = Diagnostic("E-TYPE-001", message, help=help, culprit=culprit)
+    return TypeFault(diagnostic, value, symbol(_TYPES.get(needs, "t")))
 
 
 def _refused_by(value: Foreign, message: str, needs: str, at: Culprit) -> SxError:

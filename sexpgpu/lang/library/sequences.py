@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from sexpgpu.diag import Culprit, error
@@ -181,11 +182,20 @@ def loop_items(items: Any, position: int) -> Any:
     raise wrong_form("loop: `in`", items, "a list", Culprit(function="loop", argument=position))
 
 
-@library.builtin("%loop-vector", "(vector)")
-def loop_vector(vector: Any) -> Any:
-    """What `for x across` walks: a vector or a string."""
-    if isinstance(vector, Cons) or vector is NIL:
-        raise wrong_type("loop: for ... across", 0, vector, "a vector or a string")
+@library.builtin("%loop-number", "(number position word)")
+def loop_number(number: Any, position: int, word: Any) -> Any:
+    """What a `for` counts from, to or by, the argument `position` of its loop."""
+    if isinstance(number, int | float | Fraction | Foreign):
+        return number
+    raise wrong_form(f"loop: `{word.name}`", number, "a number", Culprit(function="loop", argument=position))
+
+
+@library.builtin("%loop-vector", "(vector position)")
+def loop_vector(vector: Any, position: int) -> Any:
+    """What `for x across` walks, the argument `position` of its loop: a vector or a string."""
+    if not isinstance(vector, str | list | Array | Foreign):
+        culprit = Culprit(function="loop", argument=position)
+        raise wrong_form("loop: `across`", vector, "a vector or a string", culprit)
     return items_of("loop: for ... across", 0, vector)
 
 
