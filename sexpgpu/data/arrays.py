@@ -176,8 +176,9 @@ def require_mapped(data: Array) -> None:
     """`E-LOAD-003` where a file has lost bytes since it was mapped: to touch what is not there any more would kill the
     process. Costs a microsecond; an array that is no map has nothing to lose.
     """
-    if isinstance(data, np.memmap) and isinstance(data.base, mmap.mmap):
-        mapped, now = data.offset + data.nbytes, data.base.size()
+    under: object = data.base
+    if isinstance(data, np.memmap) and isinstance(under, mmap.mmap):
+        mapped, now = data.offset + data.nbytes, under.size()
         if now < mapped:
             path = Path(str(data.filename))
             raise bad_file(path, f"the {mapped} bytes that it had when it was opened", f"{now} bytes: it was cut since")
