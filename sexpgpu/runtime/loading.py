@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from attrs import define
+from attrs import asdict, define
 from attrs import field as attribute
 
+from sexpgpu.data.files import shards
+from sexpgpu.data.fingerprint import Fingerprint, fingerprint, used_files
 from sexpgpu.data.loader import OpenLoader, open_loader
 from sexpgpu.data.reader import Reader
 from sexpgpu.data.readers import open_source
@@ -26,6 +29,8 @@ class Loaders:
 
     _opened: dict[str, OpenLoader] = attribute(factory=dict, init=False)
     _sources: dict[Source, Reader] = attribute(factory=dict, init=False)
+    _data: dict[str, dict[str, object]] = attribute(factory=dict, init=False)
+    _files: dict[tuple[Path, ...], Fingerprint | None] = attribute(factory=dict, init=False)
 
     def open(self, loader: Loader) -> OpenLoader:
         """The loader, open, at its first stage; errors of its data point at its form."""
@@ -40,7 +45,8 @@ class Loaders:
     def _of_name(self, loader: Loader, name: str, fields: Sequence[LoaderField]) -> OpenLoader:
         if name not in self._opened:
             try:
-                self._opened[name] = self._open(loader, name, fields)
+                self._opened[name] = opened = self._open(loader, name, fields)
+                self._data |= self._told(loader, name, fields, opened)
             except SxError as fault:
                 raise SxError(fault.diagnostic.at(loader.span)) from None
         return self._opened[name]
@@ -71,6 +77,32 @@ class Loaders:
                     actual=f"{reader.type} a record",
                 )
         return opened
+
+    def _told(
+        self, loader: Loader, name: str, fields: Sequence[LoaderField], opened: OpenLoader
+    ) -> dict[str, dict[str, object]]:
+        """What `data` has of one loader."""
+        found: dict[str, dict[str, object]] = {}
+        for field in fields:
+            reader = (opened.turns if isinstance(field.source, ByStep) else opened.readers)[field.name]
+            found[f"{name}/{field.name}"] = {"records": reader.count, **self._fingerprint(used_files(field.source))}
+        if loader.order == "index-file":
+            found[f"{name} order"] = self._fingerprint(shards(str(loader.index_file), None))
+        return found
+
+    def _fingerprint(self, files: Iterable[Path]) -> dict[str, object]:
+        paths = tuple(files)
+        if paths not in self._files:
+            self._files[paths] = fingerprint(paths)
+        known = self._files[paths]
+        return {} if known is None else asdict(known)
+
+    @property
+    def data(self) -> dict[str, dict[str, object]]:
+        """What the data are, by loader and field: records, and of their files the bytes and the digest; for checkpoints
+        to compare.
+        """
+        return self._data
 
     def _read(self, field: LoaderField) -> None:
         """Open a field's source; an error of its data points at the form that makes it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,13 @@ from sexpgpu.runtime.checkpoint import canonical
 
 _SLUG_LENGTH = 80
 
+Data = Mapping[str, Mapping[str, Any]]
+"""What the data of a run are, by loader and field: `records`, `bytes`, `sha256`."""
+
 
 @frozen
 class Change:
-    """One thing that two manifests disagree on: a knob, a source file or the version."""
+    """One thing that two runs disagree on: a knob, a source file, the version, the data of a field."""
 
     name: str
     old: str
@@ -64,17 +67,34 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     return found
 
 
-def require_same(old: Mapping[str, Any], new: Mapping[str, Any], allowed: bool, path: Path) -> list[Change]:
-    """What a checkpoint's manifest has otherwise; `E-CKPT-003` when that is anything and not `allowed`."""
-    found = changes(old, new)
-    if found and not allowed:
+def data_changes(old: Data, new: Data) -> list[Change]:
+    """What differs between the data of two runs; digests are shown where nothing else tells them apart."""
+    found = []
+    for name in dict.fromkeys((*old, *new)):
+        before, after = old.get(name, {}), new.get(name, {})
+        if before != after:
+            alike = _extent(before) == _extent(after)
+            found.append(Change(f"data of {name}", _extent(before, alike), _extent(after, alike)))
+    return found
+
+
+def _extent(facts: Mapping[str, Any], digest: bool = False) -> str:
+    """`100 records, 4,105 bytes`; `-` for nothing."""
+    parts = [f"{facts[unit]:,} {unit}" for unit in ("records", "bytes") if facts.get(unit) is not None]
+    if digest:
+        parts.append(f"SHA-256 {str(facts.get('sha256') or '-')[:12]}")
+    return ", ".join(parts) or "-"
+
+
+def require_none(experiment: Sequence[Change], data: Sequence[Change], path: Path) -> None:
+    """`E-CKPT-003` where a checkpoint is of another experiment, or of other data."""
+    if experiment or data:
         raise error(
             "E-CKPT-003",
-            f"{path} is of another experiment",
-            notes=[Note(str(change)) for change in found],
+            f"{path} is of another experiment" if experiment else f"{path} was trained on other data",
+            notes=[Note(str(change)) for change in (*experiment, *data)],
             help="`--allow-changed` goes on regardless and records what changed",
         )
-    return found
 
 
 def _knobs(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -129,6 +129,7 @@ def _accept(directory: RunDirectory, experiment: Experiment, options: RunOptions
     start = find_start(
         directory,
         experiment,
+        loaders.data,
         resume=options.resume,
         init=options.init,
         allow_changed=options.allow_changed,
@@ -183,7 +184,11 @@ def _run_in(
         events = EventStream(directory.events, start.position.events, reports.add)
         events.append(start.position.waiting)
         _open_stream(events, directory, engine, plan, start)
-        facts = {"run": directory.run_id, "manifest": manifest_json(experiment.manifest)}
+        facts = {
+            "run": directory.run_id,
+            "manifest": manifest_json(experiment.manifest),
+            "data": loaders.data,
+        }
         keeper = Keeper(directory.checkpoints, experiment.run, facts, events, reports.add)
         if start.own:
             keeper.resumed_from = keeper.last = start.position.step

@@ -15,7 +15,7 @@ from sexpgpu.runtime.calls import Calls, Contexts, Tensors
 from sexpgpu.runtime.checkpoint import Position
 from sexpgpu.runtime.directory import RunDirectory, holds_a_run
 from sexpgpu.runtime.engine import Array
-from sexpgpu.runtime.manifest import Change, manifest_json, require_same
+from sexpgpu.runtime.manifest import Change, Data, changes, data_changes, manifest_json, require_none
 from sexpgpu.runtime.restore import newest_good, read_index, restore
 from sexpgpu.runtime.weights import initial_tensors, read_weights
 
@@ -41,6 +41,7 @@ class Start:
 def find_start(
     directory: RunDirectory,
     experiment: Experiment,
+    data: Data,
     *,
     resume: str | None,
     init: Path | None,
@@ -50,11 +51,12 @@ def find_start(
 ) -> Start:
     """Loads the checkpoint that `resume` names, or the weights that a new run is given; changes no file.
 
-    `E-RUN-102` for a checkpoint past `stop`, the step at which the run is to end.
+    `data` are those that the loaders opened. `E-RUN-102` for a checkpoint past `stop`, the step at which the run is to
+    end.
     """
     chosen = newest_good(directory.checkpoints, report) if resume == "latest" else resume and Path(resume)
     if chosen:
-        return _resumed(directory, chosen, experiment, allow_changed, stop)
+        return _resumed(directory, chosen, experiment, data, allow_changed, stop)
     if resume == "latest":
         report(_nothing_to_resume(directory, experiment.name))
     given = {} if init is None else read_weights(init, experiment)
@@ -93,9 +95,15 @@ def _nothing_to_resume(directory: RunDirectory, name: str) -> Diagnostic:
     )
 
 
-def _resumed(directory: RunDirectory, path: Path, experiment: Experiment, allow_changed: bool, stop: int) -> Start:
+def _resumed(
+    directory: RunDirectory, path: Path, experiment: Experiment, data: Data, allow_changed: bool, stop: int
+) -> Start:
     index = read_index(path)
-    changes = require_same(index["manifest"], manifest_json(experiment.manifest), allow_changed, path)
+    found = changes(index["manifest"], manifest_json(experiment.manifest))
+    # Checkpoints of this format were written without the data at first.
+    other_data = data_changes(index["data"], data) if "data" in index else []
+    if not allow_changed:
+        require_none(found, other_data, path)
     restored = restore(path, experiment)
     position = restored.position
     if position.step > stop:
@@ -119,7 +127,7 @@ def _resumed(directory: RunDirectory, path: Path, experiment: Experiment, allow_
                 help="`--out` with a new directory begins a new history from it",
             )
         position = evolve(position, events=0, waiting=(), lost=0)
-    return Start(restored.tensors, position, {}, path, own, index["nonce"], total, tuple(changes))
+    return Start(restored.tensors, position, {}, path, own, index["nonce"], total, (*found, *other_data))
 
 
 def _set_aside(directory: RunDirectory, offset: int, step: int) -> int:

@@ -167,8 +167,9 @@ ENTRIES: tuple[Entry, ...] = (
         "E-CKPT-003",
         "a checkpoint of another experiment",
         "A resumed run equals one that never stopped only if the experiment is the same: sources, knob "
-        "values, version. The notes list what differs, old and new. `--allow-changed` goes on and records "
-        "the changes.",
+        "values, version, and the data: for each field the number of records, and the bytes and SHA-256 of its files "
+        "(above 16 MiB only the bytes). The notes list what differs, old and new. `--allow-changed` goes on and "
+        "records the changes.",
         "sexpgpu run file.sx --set lr=0.1 --resume latest",
     ),
     Entry(
