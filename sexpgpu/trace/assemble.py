@@ -32,9 +32,10 @@ from sexpgpu.trace.graphs import (
     trace_init,
     trace_train,
 )
-from sexpgpu.trace.models import Buffer, Parameter, buffers_of, is_whole, name_tree, parameters_of, settle
+from sexpgpu.trace.models import Buffer, Model, Parameter, buffers_of, is_whole, name_tree, parameters_of, settle
 from sexpgpu.trace.optimizers import AssignedGroup, Slot, assign_groups
 from sexpgpu.trace.standins import made_by, stand_in_evaluations, stand_in_parameter, trace_model, unsaid
+from sexpgpu.trace.untrained import untrained
 from sexpgpu.trace.updates import trace_state, trace_update, trace_view
 
 
@@ -91,7 +92,7 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
     with _reporting(session, session.span_of("model")):
         graph = trace_train(tracer, contract, _rows(contract.train_loader))
         if whole:
-            trained = _trained(graph, contract, parameters, report)
+            trained = _trained(graph, contract, model, parameters, report)
     for parameter in parameters:
         with _reporting(session, parameter.span):
             trace_init(tracer, parameter)
@@ -176,7 +177,11 @@ def _rows(loader: LoaderValue | Poison) -> int:
 
 
 def _trained(
-    graph: GraphTrace, contract: Contract, parameters: list[Parameter], report: Callable[[Diagnostic], None]
+    graph: GraphTrace,
+    contract: Contract,
+    model: Model,
+    parameters: list[Parameter],
+    report: Callable[[Diagnostic], None],
 ) -> list[Parameter]:
     """The parameters that training changes; W-PARAM-001 for each other one, E-RUN-025 when there is none."""
     reached = parameters_reaching_loss(graph)
@@ -188,8 +193,8 @@ def _trained(
             contract.spans["objective"],
             help="no gradient passes stop-gradient, a comparison, argmax or a cast to integers",
         )
-    for dead in (p for p in parameters if not p.frozen and p.path not in reached):
-        report(_dead_parameter(dead))
+    for diagnostic in untrained(graph, model, [p for p in parameters if not p.frozen and p.path not in reached]):
+        report(diagnostic)
     return trained
 
 
@@ -273,15 +278,6 @@ def _constants(graph: GraphTrace) -> list[float]:
     """The numbers that fill constants of a graph as it was traced, in order of first use."""
     attributes = [attrs_of(op) for op in graph.block.operations if op_name(op) == "constant"]
     return [float(a["value"].data) for a in attributes if a["value"].is_splat]
-
-
-def _dead_parameter(parameter: Parameter) -> Diagnostic:
-    return Diagnostic(
-        "W-PARAM-001",
-        f"parameter `{parameter.path}` does not reach the objective: it will not be trained",
-        parameter.span,
-        severity="warning",
-    )
 
 
 def _parameter_record(p: Parameter, group_of: dict[str | None, str]) -> ParameterRecord:
