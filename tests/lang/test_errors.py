@@ -64,6 +64,7 @@ def told(text: str) -> list[Diagnostic]:
         ("(defmacro grid (a b) `(list ,a ,b))\n(grid 1)", "E-MACRO-002", "2:1", None),
         ("(return-from nowhere 1)", "E-MACRO-004", "1:14", None),
         ("(go x)", "E-MACRO-004", "1:5", None),
+        ("(tagbody (go #(1 2)))", "E-MACRO-004", "1:14", None),
         ("(tagbody start (go strat))", "E-MACRO-004", "1:20", "did you mean `start`?"),
         ('(handler-bind ((error 5)) (error "x"))', "E-TYPE-002", "1:23", None),
         ('(handler-case (error "x") (eror () 1))', "E-TYPE-001", "1:28", "did you mean `error`?"),

@@ -214,9 +214,9 @@ def _tag_names(scope: Scope) -> set[str]:
 
 @special("(go tag)", 1, 1)
 def go(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
-    found = scope.tag(items[0][0])
+    tag, where = items[0]
+    found = scope.tag(tag) if isinstance(tag, Symbol | int) else None
     if found is None:
-        tag, where = items[0]
         near = nearest(tag.name, _tag_names(scope)) if isinstance(tag, Symbol) else None
         help = f"did you mean `{near}`?" if near else None
         fix = replaced(where, show(tag), near) if near else ()
