@@ -106,9 +106,9 @@ def guarded(command: click.Command, program: str) -> int:
         print_diagnostic(fault.diagnostic, {})
         return exit_code(fault.diagnostic.code)
     except OSError as fault:
-        # Files that the product reads and writes have errors of their own; what is left is a stream that is full.
-        reason = fault.strerror or type(fault).__name__
-        sys.stderr.write(f"{program}: input or output failed: {reason}\n")
+        # Most files that the product reads and writes have errors of their own; what is left is, above all, a stream.
+        told = _told(fault)
+        sys.stderr.write(told + "\n")
         return 4
     except Exception:
         import traceback
@@ -120,6 +120,15 @@ def guarded(command: click.Command, program: str) -> int:
             err=True,
         )
         return 70
+
+
+def _told(fault: OSError) -> str:
+    """E-IO-106 with the file at fault, or standard output, and the system's reason."""
+    from sexpgpu.diag import Diagnostic, render
+
+    what = "standard output" if fault.filename is None else str(fault.filename)
+    reason = fault.strerror or type(fault).__name__
+    return render(Diagnostic("E-IO-106", f"{what} cannot be written", actual=reason), {})
 
 
 def exit_code(code: str) -> int:

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from sexpgpu.diag import error, nearest
+from sexpgpu.diag import Span, SxError, error, nearest
 
 STANDARD_INPUT = "-"
 """The name under which the verbs take a text from standard input."""
@@ -29,11 +29,23 @@ def require_file(path: Path) -> None:
             "E-IO-102", f"{path} is no regular file", expected="a .sx file", help="`-` reads from standard input"
         )
     try:
-        path.read_text("utf-8")
+        path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as fault:
-        raise error("E-IO-103", f"{path} is not UTF-8 text", actual=f"byte {fault.start} is no UTF-8") from None
+        raise not_text(str(path), str(path), fault) from None
     except OSError as fault:
         raise error("E-IO-104", f"{path} cannot be read", actual=str(fault.strerror)) from None
+
+
+def not_text(name: str, what: str, fault: UnicodeDecodeError) -> SxError:
+    """E-IO-103 at the line and column of the first byte that is no UTF-8; `name` is that of the span's file."""
+    before = fault.object[: fault.start].decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    line, col = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return error(
+        "E-IO-103",
+        f"{what} is not UTF-8 text",
+        Span(name, line, col, line, col + 1),
+        actual=f"byte {fault.start} is no UTF-8",
+    )
 
 
 def _missing(path: Path) -> Exception:
@@ -59,7 +71,7 @@ def _standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as fault:
-        raise error("E-IO-103", "standard input is not UTF-8 text", actual=f"byte {fault.start} is no UTF-8") from None
+        raise not_text(STANDARD_INPUT, "standard input", fault) from None
 
 
 def require_new(path: Path) -> None:

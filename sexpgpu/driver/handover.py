@@ -11,6 +11,7 @@ from attrs import evolve
 from sexpgpu.diag import SxError, error
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.signature import read_graph
+from sexpgpu.driver.entry import not_text
 from sexpgpu.driver.pipeline import Passes, run_named, steps_of
 from sexpgpu.experiment import Graph
 from sexpgpu.passes.base import graphs
@@ -42,11 +43,11 @@ def take_over(tracer: Tracer, context: Context, pipeline: str, passes: Passes) -
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         raise error("E-IO-101", f"there is no file {path}", expected="a module that SEXPGPU_DUMP wrote") from None
     except UnicodeDecodeError as fault:
-        raise error("E-IO-103", f"{path} is not UTF-8 text", actual=f"byte {fault.start} is no UTF-8") from None
+        raise not_text(str(path), str(path), fault) from None
     except OSError as fault:
         raise error("E-IO-104", f"{path} cannot be read", actual=str(fault.strerror)) from None
 

@@ -118,6 +118,15 @@ def test_random_bytes(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["check", "fmt", "reduce"])
+def test_a_byte_that_is_no_text_has_a_place(verb: str, tmp_path: Path) -> None:
+    file = tmp_path / "latin.sx"
+    file.write_bytes("(def ä 1)\r\n(def ä ".encode() + b"\xe4)\n")
+    done = sexpgpu(verb, file, *(["--internal"] if verb == "reduce" else []))
+    refused(done, "E-IO-103")
+    assert f"{file}:2:8: error[E-IO-103]" in done.stderr
+
+
 def test_a_flipped_bit_in_a_checkpoint_loses_nothing(tmp_path: Path) -> None:
     file = write(tmp_path, run="(defrun :steps 8 :seed 1 :checkpoint '(:every 2 :keep 9))")
     out = tmp_path / "run"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from sexpgpu.cli import guarded
 from tests.cli.test_bad_input import refused, sexpgpu
 from tests.trace.experiments import write
 
@@ -23,7 +26,30 @@ def test_a_full_standard_output(verb: str, tmp_path: Path) -> None:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 4
     assert "Traceback" not in done.stderr
-    assert "No space left" in done.stderr
+    assert done.stderr == ("error[E-IO-106]: standard output cannot be written\n  actual:   No space left on device\n")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the system refuses root no folder")
+def test_a_folder_that_takes_no_trial_of_reduce(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    tmp_path.chmod(0o500)
+    try:
+        done = sexpgpu("reduce", file, "--command", "true")
+    finally:
+        tmp_path.chmod(0o700)
+    refused(done, "E-IO-106", 4)
+    assert str(tmp_path) in done.stderr
+
+
+def test_a_failed_write_names_the_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    @click.command()
+    def failing() -> None:
+        raise PermissionError(13, "Permission denied", "folder/trial.sx")
+
+    monkeypatch.setattr("sys.argv", ["sexpgpu"])
+    assert guarded(failing, "sexpgpu") == 4
+    told = "error[E-IO-106]: folder/trial.sx cannot be written\n  actual:   Permission denied\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_reader_that_leaves_early(tmp_path: Path) -> None:
