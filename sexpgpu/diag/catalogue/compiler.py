@@ -49,8 +49,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("E-IO-104", "a file that cannot be read", "The system refused to read the file; its reason is shown.", ""),
     Entry("E-IO-105", "a dump that cannot be written", "SEXPGPU_DUMP names a folder for modules after each pass.", ""),
     Entry("E-IO-106", "a file that cannot be written",
-          "The system refused to write what `fmt`, `new` or `-o` names. The folder must exist and be writable. `fmt` "
-          "and `new` write a file whole or not at all.",
+          "The system refused to write what `fmt`, `new` or `-o` names, or standard output. The folder must exist "
+          "and be writable. `fmt` and `new` write a file whole or not at all.",
           "sexpgpu new no-such-folder/mine.sx --template mlp"),
     Entry("E-IO-107", "a file that exists already",
           "`new` never overwrites: name another file, or remove that one first. `generate` writes over images and "
