@@ -99,9 +99,19 @@ def read_outputs(func: Any) -> list[Output]:
 
 
 def _place(value: Any) -> Span | None:
-    """Where the operation of a value was written; an argument has no place."""
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) else span_of(owner.location)
+    """Where the operation of a value was written, within the group that gives it; an argument has no place."""
+    if isinstance(value.owner, ir.Block):
+        return None
+    op = value.owner.operation
+    if op.name == "func.call":
+        module = op
+        while module.parent is not None:
+            module = module.parent
+        called = ir.SymbolTable(module.operation)[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+        if len(called.regions[0].blocks):
+            returned = list(called.regions[0].blocks[0].operations)[-1].operands
+            return _place(returned[list(op.results).index(value)])
+    return span_of(op.location)
 
 
 def _rows(func: Any, key: str, count: int) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ def by_definition(x: Array, w: Array) -> Array:
 
 @pytest.fixture
 def batch() -> tuple[Array, Array]:
-    x, w = images(7, 8, 20, 30), images(6, 4, 3, 2, seed=1)
+    x, w = images(7, 8, 20, 15), images(6, 4, 3, 2, seed=1)
     columns = x[0].nbytes * 6
     assert columns < convolution._COLUMN_BYTES < columns * len(x)
     assert len(x) % (convolution._COLUMN_BYTES // columns)  # the last stretch is short
