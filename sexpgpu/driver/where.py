@@ -18,7 +18,7 @@ from sexpgpu.driver.written import Written, written_at
 from sexpgpu.lang import modules, selection
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.grammar import SPECIALS
-from sexpgpu.lang.builtin import Builtin
+from sexpgpu.lang.builtin import Builtin, MacroBuiltin
 from sexpgpu.lang.failed import defined_name
 from sexpgpu.lang.forms import Source, Symbol, setf_name, symbol
 from sexpgpu.lang.functions import info_of_function
@@ -275,10 +275,9 @@ def _of_builtin(name: str, builtin: Builtin) -> Definition:
 
 
 def _python_place(function: Any) -> tuple[str, int]:
-    """File and line of a function of Python; of a macro's, which a session wraps, those of the expander inside."""
-    function = getattr(function, "__wrapped__", function)
-    inner = (cell.cell_contents for cell in function.__closure__ or () if callable(cell.cell_contents))
-    code = next((f.__code__ for f in inner if hasattr(f, "__code__")), function.__code__)
+    """File and line of a function of Python; of a macro's, those of the expander that the library has."""
+    macro = getattr(function, "__self__", None)
+    code = (macro.expand if isinstance(macro, MacroBuiltin) else getattr(function, "__wrapped__", function)).__code__
     return code.co_filename, code.co_firstlineno
 
 

@@ -65,7 +65,7 @@ def _check_option(name: str, value: Any, place: Place) -> None:
 def as_kind(value: Any, default: Any, options: dict[str, Any]) -> Any:
     """A bare word given by `--set` is what the knob takes: a string, a keyword, a truth value, or a symbol."""
     if isinstance(value, Symbol) and not value.keyword:
-        if type_of(default, options) is _BOOLEAN:
+        if default in (T, NIL) and "choices" not in options:
             return {"true": T, "false": NIL}.get(value.name, value)
         if isinstance(default, str):
             return value.name
@@ -77,7 +77,7 @@ def as_kind(value: Any, default: Any, options: dict[str, Any]) -> Any:
 def type_of(default: Any, options: dict[str, Any]) -> Any:
     """A knob's type: the declared one, or that of the default; None for any value.
 
-    A symbol says nothing where `:choices` are given, nor one that is neither a truth value nor a keyword.
+    A symbol says nothing where `:choices` are given; nor does nil, which often stands for a value that is not there.
     """
     if options.get("type") is not None:
         return options["type"]
@@ -85,7 +85,7 @@ def type_of(default: Any, options: dict[str, Any]) -> Any:
         return {int: symbol("integer"), float: symbol("real"), str: symbol("string")}.get(type(default))
     if "choices" in options:
         return None
-    return _BOOLEAN if default in (T, NIL) else symbol("keyword") if default.keyword else None
+    return _BOOLEAN if default is T else symbol("keyword") if default.keyword else None
 
 
 def declaration(name: str, default: Any, options: dict[str, Any]) -> KnobDeclaration:
