@@ -32,9 +32,6 @@ class Sharing:
     last: dict[int, int] = field(repr=False)
     whole: frozenset[int]
 
-    def is_view(self, value: int) -> bool:
-        return self.roots[value] != value
-
 
 def sharing(flow: Dataflow) -> Sharing:
     """Which values are views, and how long the memory behind each value is needed."""
