@@ -11,6 +11,7 @@ from sexpgpu.diag import Span
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.indices import index_fields
 from sexpgpu.driver.pipeline import run_named, whole
+from sexpgpu.driver.planning import by_module
 from sexpgpu.experiment import Experiment
 from sexpgpu.interp import Arena, Program
 from sexpgpu.interp.check import Checked
@@ -49,7 +50,7 @@ class CpuEngine:
         spec = self.experiment.graphs[graph]
         if rows is None or rows == spec.rows:
             kept = (self.compilation.plans or {}).get(spec.symbol)
-            if kept is not None and not _by_module():
+            if kept is not None and not by_module():
                 return Program(kept, self._arena)
             return self._program(_function(self.compilation.module, spec.symbol))
         key = (TRAIN if graph in (TRAIN, SUMS) else graph, rows)
@@ -79,10 +80,6 @@ class CpuEngine:
                 trace_evaluation(tracer, done.traced.contract, declared, rows)
         run_named(tracer.module, done.context, whole(), done.passes.again(f"{graph}-{rows}"))
         return tracer.module
-
-
-def _by_module() -> bool:
-    return knobs.CHECK.get() or knobs.CPU.get() == "reference"
 
 
 def _function(module: Any, symbol: str) -> Any:

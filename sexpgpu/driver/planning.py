@@ -89,11 +89,15 @@ def _kept_graphs(module: Any, plans: Plans) -> list[Graph]:
     return [*[left.pop(graph.symbol, graph) for graph in traced], *left.values()]
 
 
+def by_module() -> bool:
+    """Whether SEXPGPU_CHECK or SEXPGPU_CPU asks for what only the module itself can tell."""
+    return knobs.CHECK.get() or knobs.CPU.get() == "reference"
+
+
 def _folder(passes: Passes) -> Path | None:
     """Where plans are kept; None where somebody looks at the passes or asks for other ones."""
     watched = knobs.DUMP.get() is not None or knobs.VERIFY.get()
-    by_module = knobs.CHECK.get() or knobs.CPU.get() == "reference"
-    return None if watched or by_module or passes != EVERY else knobs.cache_folder()
+    return None if watched or by_module() or passes != EVERY else knobs.cache_folder()
 
 
 def _key(module: Any, pipeline: str) -> str:
