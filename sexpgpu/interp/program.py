@@ -22,7 +22,7 @@ from sexpgpu.interp.arena import Arena
 from sexpgpu.interp.bodies import Iteration, Tiling
 from sexpgpu.interp.origin import Origin, find_origin, without_memory
 from sexpgpu.plan.arena import aligned
-from sexpgpu.plan.records import At, Fixed, GraphPlan, Into, Own, Step, Turns, View
+from sexpgpu.plan.records import At, Fixed, GraphPlan, Into, Own, Step, Tiles, Turns, View
 from sexpgpu.tensortype import TensorType
 
 Slots = list[Any]
@@ -223,7 +223,7 @@ def _bodies(step: Step, memory: Array) -> Iteration | Tiling:
         body.bind(space)
     if isinstance(step.how, Turns):
         return Iteration(step.how, bodies[0], _state_buffers(step.bodies[0], step.how, space))
-    assert step.how is not None
+    assert isinstance(step.how, Tiles)
     return Tiling.of(step.how, bodies, len(step.ins))
 
 

@@ -94,6 +94,30 @@ class Tiles:
 
 
 @frozen
+class Launch:
+    """One kernel run once by a grid of blocks of threads.
+
+    `args` are its pointers: numbers of the step's operands, then of its results, then of its temporaries. What an
+    operand's pointer points to is the buffer that its slot looks into, from the first byte: offsets and strides of
+    views are in the kernel. `shared` are bytes of dynamic shared memory.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    args: tuple[int, ...]
+
+
+@frozen
+class Launches:
+    """A step is kernels run in order; `temporaries` are the bytes of each, one behind another in the workspace."""
+
+    kernels: tuple[Launch, ...]
+    temporaries: tuple[int, ...] = ()
+
+
+@frozen
 class Step:
     """One operation of the table, one loop (`scan`) or one fused group: `outs` from `ins`.
 
@@ -104,7 +128,7 @@ class Step:
     ins: tuple[int, ...]
     outs: tuple[int, ...]
     attrs: tuple[tuple[str, Any], ...] = ()
-    how: Turns | Tiles | None = None
+    how: Turns | Tiles | Launches | None = None
     bodies: tuple[GraphPlan, ...] = ()
     workspace: tuple[int, int] = (0, 0)
     span: Span | None = None
@@ -140,3 +164,21 @@ class GraphPlan:
 
 Plans = dict[str, GraphPlan]
 """The plans of an experiment's graphs, by the symbols of their functions."""
+
+
+@frozen
+class PtxModule:
+    """A text of PTX and the kernels in it."""
+
+    name: str
+    text: str
+    kernels: tuple[str, ...]
+
+
+@frozen
+class DevicePlans:
+    """Plans whose steps are launches, and the modules that hold their kernels, made for `chip`: `sm_80`."""
+
+    plans: Plans
+    modules: tuple[PtxModule, ...]
+    chip: str
