@@ -69,7 +69,7 @@ def test_small_tiles_give_the_same(file: Path, losses: Losses, monkeypatch: pyte
 def test_any_pass_of_any_example_may_be_skipped(
     file: Path, precision: str, skip: str, losses: Losses, record_property: Callable[[str, object], None]
 ) -> None:
-    """With `--junit-xml` the report has the difference of each."""
+    """With `--junit-xml=FILE -o junit_family=xunit1` the file has each difference."""
     every = losses(file, precision, "", 20)
     assert len(every) == 20
     found = apart(every, losses(file, precision, skip, 20))
