@@ -23,8 +23,8 @@ from sexpgpu.lang.session import Session
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.contract import Contract, look_up
 from sexpgpu.trace.curriculum import trace_stages
-from sexpgpu.trace.declarations import Declarations, EvaluationValue, LoaderValue, StageValue
-from sexpgpu.trace.generators import trace_generator
+from sexpgpu.trace.declarations import Declarations, EvaluationValue, Flags, LoaderValue, StageValue
+from sexpgpu.trace.generators import trace_generator, try_flags
 from sexpgpu.trace.graph import GraphTrace, Tracer
 from sexpgpu.trace.graphs import (
     parameters_reaching_loss,
@@ -103,12 +103,7 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
     with _reporting(session, contract.spans["curriculum"] or session.span_of("train-loader")):
         if len(evaluations) == len(declared.evaluations) and not session.failures:
             traced.curriculum = trace_stages(tracer, contract, declared, observed)
-    generators = []
-    for generator in declared.generators:
-        if isinstance(contract.train_loader, Poison):
-            break
-        with _reporting(session, generator.span):
-            generators.append(trace_generator(tracer, contract.train_loader, generator, declared.flags))
+    generators = _trace_generators(session, declared, traced)
     groups: list[AssignedGroup] = []
     with _reporting(session, session.span_of("optimizer")):
         groups = _trace_optimizer(session, traced, trained, report if whole else unsaid)
@@ -133,6 +128,7 @@ def _trace_without_model(session: Session, declared: Declarations, traced: Trace
         with _reporting(session, session.span_of(name)):
             trace_model(traced.tracer, name, function, failed)
     _trace_evaluations(session, declared, traced)
+    _trace_generators(session, declared, traced)
     with _reporting(session, session.span_of("optimizer"), unless="E-SHAPE"):
         _trace_optimizer(session, traced, [stand_in_parameter(traced.tracer)], unsaid)
 
@@ -170,6 +166,22 @@ def _trace_evaluations(
             observed |= dict.fromkeys(output.name for output, _ in graph.outputs if output.role == "metric")
             done.append(evaluation)
     return done, observed
+
+
+def _trace_generators(session: Session, declared: Declarations, traced: Traced) -> list[Generator]:
+    """Those of the declared generators that could be traced; what only `generate` says is tried, too."""
+    loader, tracer = traced.contract.train_loader, traced.tracer
+    if isinstance(loader, Poison):
+        return []
+    done = []
+    apart = Tracer(tracer.context, traced.run, tracer.sizes)
+    for generator in declared.generators:
+        with _reporting(session, generator.span):
+            done.append(trace_generator(tracer, loader, generator, declared.flags))
+        if declared.flags == Flags():
+            with _reporting(session, generator.span):
+                try_flags(apart, loader, generator)
+    return done
 
 
 def _rows(loader: LoaderValue | Poison) -> int:
