@@ -79,15 +79,17 @@ _STUB_CODE = _stub.__code__.replace(co_filename=DEFERRED_FILE)
 class Deferred:
     """A global function or macro expander that is analysed and compiled when it is first called.
 
-    `function` is a Python function from the start: compiling replaces its code, so that its identity stays.
+    `function` is a Python function from the start: compiling replaces its code, so that its identity stays. `parts` are
+    the elements of the definition behind its head, or what gives them then.
     """
 
     __slots__ = ("_compiled", "_failure", "_made", "_parts", "block", "function", "key", "macro", "module",
                  "place", "session")  # fmt: skip
 
     def __init__(
-        self, session: Session, module: Module, key: Symbol, block: Symbol, parts: Items, place: Place, macro: bool
-    ) -> None:
+        self, session: Session, module: Module, key: Symbol, block: Symbol, parts: Items | Callable[[], Items],
+        place: Place, macro: bool,
+    ) -> None:  # fmt: skip
         self.session = session
         self.module = module
         self.key = key
@@ -112,15 +114,17 @@ class Deferred:
             if self.macro and not self.module.internal:  # macros can define macros without end
                 self.session.spend(MACRO_WORK)
             analyzer = Analyzer(self.session, self.module, waits=True)
+            parts: Items = []
             try:
+                parts = self._parts() if callable(self._parts) else self._parts
                 if self.macro:
-                    made = macro_function(analyzer, self.block, self._parts, bare_scope(), self.place)
+                    made = macro_function(analyzer, self.block, parts, bare_scope(), self.place)
                 else:
-                    head, rest = self._parts[1], self._parts[2:]
+                    head, rest = parts[1], parts[2:]
                     made = analyze_lambda(analyzer, self.key.name, head, rest, bare_scope(), self.place, self.block)
             except SxError as fault:
                 self._failure = fault.diagnostic
-                note_mentions(self.session, self.module, [form for form, _ in self._parts], None)
+                note_mentions(self.session, self.module, [form for form, _ in parts], None)
                 if not isinstance(fault, Poisoned):
                     self.session.diagnostics.report(fault.diagnostic)
                 raise Poisoned(fault.diagnostic) from None

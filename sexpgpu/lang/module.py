@@ -44,16 +44,27 @@ class GlobalVariable:
 class Macro:
     """A macro: `expand` takes the whole call and the lexical environment. `quiet` ones leave no expansion note."""
 
-    __slots__ = ("expand", "name", "quiet", "shape", "span")
+    __slots__ = ("_shape", "expand", "name", "quiet", "span")
 
     def __init__(
-        self, name: Symbol, expand: Callable[..., Any], shape: str, span: Span | None = None, quiet: bool = False
-    ) -> None:
+        self, name: Symbol, expand: Callable[..., Any], shape: str | Callable[[], str], span: Span | None = None,
+        quiet: bool = False,
+    ) -> None:  # fmt: skip
         self.name = name
         self.expand = expand
-        self.shape = shape
+        self._shape = shape
         self.span = span
         self.quiet = quiet
+
+    @property
+    def shape(self) -> str:
+        """What a call looks like, `(dolist (x list) form...)`."""
+        return self._shape if isinstance(self._shape, str) else self._shape()
+
+
+def call_shape(name: Symbol, lambda_list: str) -> str:
+    """What a call of a macro looks like."""
+    return f"({name.name} {lambda_list.strip()[1:-1]})"
 
 
 class Upcoming:

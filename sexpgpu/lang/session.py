@@ -325,16 +325,17 @@ class Session:
         module.macros.pop(key, None)
 
     def define_macro(
-        self, module: Module, name: Symbol, expander: Callable[..., Any], shape: str, place: Place | None
-    ) -> None:
-        """Make `expander` the global macro of a name."""
+        self, module: Module, name: Symbol, expander: Callable[..., Any], shape: str | Callable[[], str],
+        place: Place | None,
+    ) -> None:  # fmt: skip
+        """Make `expander` the global macro of a name. `shape` is what a call looks like, or what gives that."""
         if name in SPECIALS:
             raise error("E-NAME-004", f"`{show(name)}` is a special form: it cannot be defined")
         old = module.macros.get(name) or module.functions.get(name)
         before = old.span if isinstance(old, Macro) or (old is not None and old.defined) else None
         self._note_definition(module, name, place, before)
         span = place.span if place is not None else None
-        module.macros[name] = Macro(name, expander, f"({name.name} {shape.strip()[1:-1]})", span, module.internal)
+        module.macros[name] = Macro(name, expander, shape, span, module.internal)
 
     def _note_definition(self, module: Module, name: Symbol, place: Place | None, before: Span | None) -> None:
         module.poisoned.pop(name, None)

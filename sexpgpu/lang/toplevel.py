@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, all_values, symbol
 from sexpgpu.lang.functions import FunctionInfo, info_of_function
 from sexpgpu.lang.ir import FunctionIR, Node
 from sexpgpu.lang.limits import out_of_steps
-from sexpgpu.lang.module import FunctionCell, Module, Upcoming
+from sexpgpu.lang.module import FunctionCell, Module, Upcoming, call_shape
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.reader import QUOTE, read_text
@@ -33,6 +34,7 @@ from sexpgpu.lang.redefinition import warn_handled
 from sexpgpu.lang.runtime import Exit, Thrown
 from sexpgpu.lang.selection import Declared, Selection, define_knobs, define_variant, report_unread, select
 from sexpgpu.lang.unopened import Reading, reopened
+from sexpgpu.lang.unread import Unread, enter, unread
 
 if TYPE_CHECKING:
     from sexpgpu.lang.session import Session
@@ -85,14 +87,19 @@ def evaluate(session: Session, module: Module, source: Source, selection: Select
 
     Raises when the selection names what the file does not declare: nothing is evaluated then.
     """
-    forms = _read(session, module, source)
-    _prescan(session, module, forms)
+    found = unread(session, module, source)
+    forms = _read(session, module, source) if found is None else [form for form in found if isinstance(form, ReadForm)]
+    _prescan(session, module, found or forms)
     if selection is not None:
         session.selected = select(selection, _declarations(session, forms, selection), session.diagnostics.report)
     module.torn = next((form.fault for form in forms if form.torn), None)
     results: list[FormResult] = []
     printed = session.output.mark
-    for form in forms:
+    for form in found or forms:
+        if isinstance(form, Unread):
+            enter(session, module, form)
+            module.upcoming.pop(form.name, None)
+            continue
         place = Place(source, form.start, form.end)
         if not session.steps_left:
             if session.exhausted is None:
@@ -274,19 +281,19 @@ def _define(session: Session, module: Module, analyzer: Analyzer, form: Cons, pl
         return name
     name = defined_macro(items, special.shape)
     expander = session.defer(module, name, name, items, place, macro=True)
-    session.define_macro(module, name, expander, show(items[1][0]), place)
+    session.define_macro(module, name, expander, call_shape(name, show(items[1][0])), place)
     return name
 
 
-def _prescan(session: Session, module: Module, forms: list[ReadForm]) -> None:
+def _prescan(session: Session, module: Module, forms: Sequence[ReadForm | Unread]) -> None:
     """Note what the file will define, so that code above a definition can refer to it."""
     if module.internal:
         return
     for form in forms:
-        name = defined_name(form.datum)
+        name = form.name if isinstance(form, Unread) else defined_name(form.datum)
         if name is None or name is NIL:
             continue
-        head = form.datum.car
+        head = form.head if isinstance(form, Unread) else form.datum.car
         span = form.source.span(form.start, form.end)
         module.upcoming.setdefault(name, Upcoming(head.name, span))
         module.heads.setdefault(name, head.name)

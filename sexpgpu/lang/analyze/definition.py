@@ -11,6 +11,7 @@ from sexpgpu.lang.analyze.macros import compile_time_scope, macro_function
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.forms import NIL, Cons, Symbol, symbol
 from sexpgpu.lang.ir import Const, If, Lambda, Node, Operation, Seq
+from sexpgpu.lang.module import call_shape
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import Scope
 
@@ -55,7 +56,8 @@ def defmacro(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node:
     name = defined_macro(items, "(defmacro name lambda-list form...)")
     function = macro_function(an, name, items, compile_time_scope(scope), place)
     expander = an.session.compile_function(an.module, function, place)
-    an.session.define_macro(an.module, name, expander, function.info.parameters.text, place)
+    shape = call_shape(name, function.info.parameters.text)
+    an.session.define_macro(an.module, name, expander, shape, place)
     return Const(place, name)
 
 

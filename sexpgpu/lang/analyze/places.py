@@ -16,6 +16,7 @@ from sexpgpu.lang.builtin import show
 from sexpgpu.lang.core.access import PUT_PROPERTY, REMOVE_PROPERTY
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, all_values, lisp_list, setf_name, symbol
 from sexpgpu.lang.ir import Const, Node
+from sexpgpu.lang.module import call_shape
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import Scope
 
@@ -383,7 +384,7 @@ def define_modify_macro(an: Analyzer, items: Items, scope: Scope, place: Place) 
         changed = form(function, part.reader, *[name for name, _ in held])
         return _bound([*part.bindings, *held], _store(part, changed))
 
-    an.session.define_macro(an.module, name, expand, show(items[1][0]), place)
+    an.session.define_macro(an.module, name, expand, call_shape(name, show(items[1][0])), place)
     return Const(place, name)
 
 

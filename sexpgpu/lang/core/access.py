@@ -12,6 +12,7 @@ from sexpgpu.lang.conditions import Poisoned, TypeFault
 from sexpgpu.lang.core.expansions import EXPANSIONS, OPERATORS
 from sexpgpu.lang.forms import MV, NIL, Cons, Symbol, T, boolean, lisp_list, setf_name, symbol
 from sexpgpu.lang.library.equality import eql
+from sexpgpu.lang.module import call_shape
 
 PUT_PROPERTY: Final = Symbol("put-property")
 REMOVE_PROPERTY: Final = Symbol("remove-property")
@@ -179,7 +180,8 @@ def _expansion_function(expand: Any) -> Any:
 @library.builtin("(setf macro-function)", "(new symbol &optional environment)")
 def set_macro_function(new: Any, name: Any, environment: Any = NIL) -> Any:
     session = active()
-    session.define_macro(session.module, _symbol(name, "macro-function"), as_function(new), "", None)
+    named = _symbol(name, "macro-function")
+    session.define_macro(session.module, named, as_function(new), call_shape(named, ""), None)
     return new
 
 
