@@ -24,8 +24,6 @@ from sexpgpu.dialects.reverse import cotangents
 from sexpgpu.dialects.signature import read_inputs, read_outputs, type_of, write_signature
 from sexpgpu.experiment import Input, Output
 from sexpgpu.passes.base import Pass, functions
-from sexpgpu.passes.recompute import BACKWARD
-from sexpgpu.passes.recompute import REGION as RECOMPUTED
 
 
 @dataclass(frozen=True)
@@ -62,15 +60,10 @@ def _differentiate(func: Any, inputs: list[Input], outputs: list[Output], contex
         if given.role == "param" and not given.frozen
     ]
     builder = Builder(context, ir.InsertionPoint(terminator), terminator.location)
-    forward = len(block.operations)
     one = builder.constant(1, loss_type)
     found = cotangents(builder, ops, {loss: one}, [argument for _, argument in trained])
     builder.location = terminator.location
     grads = [found.get(argument) or builder.constant(0, given.type) for given, argument in trained]
-    if any(RECOMPUTED in op.attributes for op in ops):
-        unit = ir.UnitAttr.get(context=context.mlir)
-        for op in list(block.operations)[forward - 1 : -1]:
-            op.attributes[BACKWARD] = unit
     returned = [*terminator.operands, *(g.value for g in grads)]
     ir.Operation.create("func.return", operands=returned, loc=terminator.location, ip=ir.InsertionPoint(terminator))
     terminator.erase()

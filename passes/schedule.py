@@ -19,7 +19,7 @@ from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.groups import group_of
 from sexpgpu.passes.base import Pass, graphs
 from sexpgpu.passes.flow import operations_of, read_flow
-from sexpgpu.passes.recompute import CLONE
+from sexpgpu.passes.recomputing.clones import CLONE
 from sexpgpu.plan.order import better_order
 
 
@@ -38,7 +38,7 @@ class Schedule(Pass):
 
 
 def _schedule(func: Any) -> bool:
-    flow = read_flow(func, places=False, bodies=False)
+    flow = read_flow(func, bodies=False)
     ops = operations_of(func)
     order = better_order(flow, _behind(ops[:-1]))
     if order == list(range(len(order))):
