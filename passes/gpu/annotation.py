@@ -1,0 +1,48 @@
+"""How a group's function says which kernels it became: attributes that plans are read from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir import ir
+
+from sexpgpu.plan.records import Launch, Launches
+
+KERNELS, TEMPORARIES = "sx.kernels", "sx.temporaries"
+
+
+def write_launches(func: Any, launches: Launches) -> None:
+    """Say on a group's function what runs in its stead."""
+    mlir = func.context
+    each = [_encode(launch, mlir) for launch in launches.kernels]
+    func.attributes[KERNELS] = ir.ArrayAttr.get(each, context=mlir)
+    if launches.temporaries:
+        func.attributes[TEMPORARIES] = ir.DenseI64ArrayAttr.get(list(launches.temporaries), context=mlir)
+
+
+def read_launches(func: Any) -> Launches | None:
+    """What runs in a group's stead; None where its operations do."""
+    if KERNELS not in func.attributes:
+        return None
+    kernels = tuple([_decode(ir.DictAttr(each)) for each in ir.ArrayAttr(func.attributes[KERNELS])])
+    temporaries = tuple(ir.DenseI64ArrayAttr(func.attributes[TEMPORARIES])) if TEMPORARIES in func.attributes else ()
+    return Launches(kernels, temporaries)
+
+
+def _encode(launch: Launch, mlir: Any) -> Any:
+    i64 = ir.IntegerType.get_signless(64, context=mlir)
+    fields: dict[str, Any] = {
+        "kernel": ir.FlatSymbolRefAttr.get(launch.kernel, context=mlir),
+        "grid": ir.DenseI64ArrayAttr.get(list(launch.grid), context=mlir),
+        "block": ir.DenseI64ArrayAttr.get(list(launch.block), context=mlir),
+        "args": ir.DenseI64ArrayAttr.get(list(launch.args), context=mlir),
+    }
+    if launch.shared:
+        fields["shared"] = ir.IntegerAttr.get(i64, launch.shared)
+    return ir.DictAttr.get(fields, context=mlir)
+
+
+def _decode(fields: Any) -> Launch:
+    grid, block, args = (tuple(ir.DenseI64ArrayAttr(fields[name])) for name in ("grid", "block", "args"))
+    shared = ir.IntegerAttr(fields["shared"]).value if "shared" in fields else 0
+    return Launch(ir.FlatSymbolRefAttr(fields["kernel"]).value, grid, block, shared, args)

@@ -1,0 +1,61 @@
+"""A group's body of primitive operations: composites taken apart, in f32 where their tensors are bf16.
+
+The interpreter computes a composite of bf16 in f32 and rounds what it gives; so does this.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir import ir
+
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.opdef import Composite, OpDef
+from sexpgpu.dialects.read import attrs_of, definition_of
+from sexpgpu.dialects.signature import type_of
+from sexpgpu.passes.flow import operations_of, read_flow
+from sexpgpu.plan.dataflow import Dataflow
+from sexpgpu.tensortype import TensorType
+
+
+def primitive_flow(context: Context, func: Any) -> Dataflow:
+    """What a group's function computes, as operations that no other operation is made of; attention is left whole."""
+    scratch = ir.Module.create(loc=func.location)
+    copy = func.operation.clone(ir.InsertionPoint(scratch.body))
+    pending = operations_of(copy)[:-1]
+    while pending:
+        op = pending.pop(0)
+        record = definition_of(op)
+        if record is not None and _taken_apart(record):
+            pending = [*_decompose(context, op, record), *pending]
+    return read_flow(copy)
+
+
+def _taken_apart(record: OpDef) -> bool:
+    whole = isinstance(record.kind, Composite) and record.kind.family == "attention"
+    return record.decompose is not None and not whole
+
+
+def _decompose(context: Context, op: Any, record: OpDef) -> list[Any]:
+    """Put the parts of an operation in its place: the operations that were made."""
+    builder = Builder(context, ir.InsertionPoint(op), op.location)
+    block = op.block
+    before = {o.operation for o in block.operations}
+    operands = [_widened(builder, Val(builder, v, type_of(v))) for v in op.operands]
+    assert record.decompose is not None
+    made = record.decompose(builder, *operands, **attrs_of(op))
+    results = made if isinstance(made, tuple) else (made,)
+    for old, new in zip(op.results, results, strict=True):
+        old.replace_all_uses_with(_narrowed(builder, new, type_of(old)).value)
+    created = [o.operation for o in block.operations if o.operation not in before]
+    context.erase(op)
+    return created
+
+
+def _widened(builder: Builder, value: Val) -> Val:
+    return builder("cast", value, dtype="f32") if value.type.dtype == "bf16" else value
+
+
+def _narrowed(builder: Builder, value: Val, type: TensorType) -> Val:
+    return value if value.type == type else builder("cast", value, dtype=type.dtype)

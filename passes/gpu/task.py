@@ -1,0 +1,87 @@
+"""What a family of kernels is given, a group of operations over memory, and what it gives back: launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define, field
+
+from sexpgpu.dialects.opdef import Index
+from sexpgpu.passes.gpu.kernel import BYTES, Kernel, KernelModule
+from sexpgpu.passes.gpu.layout import Layout
+from sexpgpu.passes.gpu.memory import Operand
+from sexpgpu.passes.gpu.scalar import MEMORY
+from sexpgpu.plan.dataflow import Dataflow
+from sexpgpu.plan.records import Launch, Launches
+from sexpgpu.tensortype import TensorType
+
+FAULTS = -1
+"""The argument of a kernel that is what the host looks at for indices out of range."""
+_LARGE = 1 << 30
+"""Elements from which on indices need 64 bits; half of what 32 hold, since a last block counts past the end."""
+
+
+@define(eq=False)
+class Task:
+    """One group to lower: `flow` says what it computes, of primitive operations alone; `layouts` how operands lie.
+
+    Its results are dense. A temporary is made by `temporary` and is an argument of kernels as operands and results are.
+    """
+
+    module: KernelModule
+    symbol: str
+    flow: Dataflow
+    layouts: tuple[Layout, ...]
+    temporaries: list[TensorType] = field(factory=list, init=False)
+    launches: list[Launch] = field(factory=list, init=False)
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """The numbers of the values that the group gives."""
+        return self.flow.results
+
+    def result(self, place: int) -> int:
+        """The argument that a result of the group is written to."""
+        return self.flow.given + place
+
+    def temporary(self, type: TensorType) -> int:
+        """A new temporary of a type, as an argument of kernels."""
+        self.temporaries.append(type)
+        return self.flow.given + len(self.results) + len(self.temporaries) - 1
+
+    def type(self, argument: int) -> TensorType:
+        """The type of an operand, a result or a temporary."""
+        if argument < self.flow.given:
+            return self.flow.types[argument]
+        argument -= self.flow.given
+        if argument < len(self.results):
+            return self.flow.types[self.results[argument]]
+        return self.temporaries[argument - len(self.results)]
+
+    def layout(self, argument: int) -> Layout:
+        return self.layouts[argument] if argument < self.flow.given else Layout.dense(self.type(argument).shape)
+
+    def begin(
+        self, reads: Sequence[int], writes: Sequence[int], blocks: int, threads: int, dynamic: int = 0
+    ) -> tuple[Kernel, dict[int, Operand]]:
+        """A kernel open for writing, and its tensors by the numbers of its arguments; `dynamic`: shared bytes."""
+        arguments = (*reads, *writes)
+        layouts = [self.layout(a) for a in arguments]
+        wide = any(max(layout.reach, self.type(a).size) > _LARGE for a, layout in zip(arguments, layouts, strict=True))
+        name = self.symbol if not self.launches else f"{self.symbol}_{len(self.launches) + 1}"
+        k = Kernel(self.module, name, threads, wide)
+        faults = any(node.record is not None and isinstance(node.record.kind, Index) for node in self.flow.nodes)
+        k.begin([(MEMORY[self.type(a).dtype], a in reads) for a in arguments], blocks, faults)
+        numbers = (*arguments, FAULTS) if faults else arguments
+        self.launches.append(Launch(name, (blocks, 1, 1), (threads, 1, 1), dynamic, numbers))
+        tensors = zip(arguments, k.pointers, layouts, strict=True)
+        return k, {a: Operand(pointer, layout, self.type(a).dtype) for a, pointer, layout in tensors}
+
+    def lowered(self) -> Launches:
+        sizes = [type.size * device_itemsize(type) for type in self.temporaries]
+        return Launches(tuple(self.launches), tuple(sizes))
+
+
+def device_itemsize(type: TensorType) -> int:
+    """Bytes of one element in a device's memory."""
+    return BYTES[MEMORY[type.dtype]]

@@ -1,0 +1,197 @@
+"""to-gpu: every group and every lone operation of a graph becomes kernels, written in `gpu.func`s of one `gpu.module`.
+
+    %y = call @pointwise_1(%x)                  %y = call @pointwise_1(%x)
+                                           =>   func.func private @pointwise_1(%x) -> %y
+                                                    attributes {sx.kernels = [{kernel = @pointwise_1, grid = ...}], ...}
+                                                gpu.module @kernels { gpu.func @pointwise_1(%x, %y) kernel { ... } }
+
+The function keeps its body, which says what the kernels compute. A kernel takes the buffers behind its operands; the
+strides of views are written into it, so views cost nothing and groups that differ in them are kernels of their own.
+Groups that are equal in everything become one. Graphs without arguments run once, on the host, and stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar, cast
+
+from attrs import define, field
+from mlir import ir
+
+from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.groups import Family, Outliner, group_of
+from sexpgpu.dialects.loops import loop_of
+from sexpgpu.dialects.opdef import (
+    Composite,
+    Constant,
+    Contract,
+    Index,
+    Kind,
+    Move,
+    Order,
+    Pointwise,
+    Random,
+    Reduce,
+    Row,
+    Scan,
+    Window,
+)
+from sexpgpu.dialects.read import definition_of
+from sexpgpu.passes.base import Pass, graphs
+from sexpgpu.passes.flow import operations_of
+from sexpgpu.passes.gpu.annotation import write_launches
+from sexpgpu.passes.gpu.kernel import KernelModule
+from sexpgpu.passes.gpu.layout import Layout
+from sexpgpu.passes.gpu.primitive import primitive_flow
+from sexpgpu.passes.gpu.task import Task
+from sexpgpu.passes.gpu.views import Views
+from sexpgpu.plan.records import Launches
+
+MODULE = "kernels"
+FILES: dict[Family, str] = {
+    "pointwise": "pointwise",
+    "update": "pointwise",
+    "row": "row",
+    "column": "column",
+    "product": "product",
+    "index": "index",
+    "order": "order",
+    "scan": "scan",
+    "window": "window",
+    "attention": "attention",
+}
+"""The file that lowers each family."""
+
+
+@dataclass(frozen=True)
+class ToGpu(Pass):
+    """Kernels for all that a device runs."""
+
+    name: ClassVar[str] = "to-gpu"
+
+    def run(self, module: Any, context: Context) -> str:
+        device = _Device(module, context, KernelModule(context, _gpu_module(module, context)))
+        for func in graphs(module):
+            if len(func.regions[0].blocks[0].arguments):
+                device.lower(func)
+        return f"{device.kernels} kernels for {device.calls} calls"
+
+
+@define(eq=False)
+class _Device:
+    """The module with the kernels it has so far, by what they do."""
+
+    module: Any
+    context: Context
+    target: KernelModule
+    calls: int = 0
+    kernels: int = 0
+    _outliner: Outliner = field(init=False)
+    _bodies: set[str] = field(factory=set, init=False)
+    _known: dict[tuple[str, tuple[Layout, ...]], Any] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._outliner = Outliner(self.module, self.context)
+
+    def lower(self, func: Any) -> None:
+        views = Views()
+        for op in operations_of(func)[:-1]:
+            if (loop := loop_of(op)) is not None:
+                self._lower_body(loop[1])
+                continue
+            call = op if group_of(op) is not None else self._alone(op, views)
+            if call is not None:
+                self._call(call, views)
+
+    def _lower_body(self, func: Any) -> None:
+        """The body of a loop, which several loops may share."""
+        symbol = ir.StringAttr(func.attributes["sym_name"]).value
+        if symbol not in self._bodies:
+            self._bodies.add(symbol)
+            self.lower(func)
+
+    def _alone(self, op: Any, views: Views) -> Any:
+        """The call that a lone operation becomes; None for constants and views, which no kernel makes."""
+        record = definition_of(op)
+        assert record is not None
+        if views.shows(op, record):
+            return None
+        call, _ = self._outliner.outline(
+            family_of(record.kind),
+            [op],
+            _next(op),
+            copied=(),
+            operands=list(dict.fromkeys(op.operands)),
+            results=list(op.results),
+        )
+        return call
+
+    def _call(self, call: Any, views: Views) -> None:
+        found = group_of(call)
+        assert found is not None
+        group, func = found
+        layouts = tuple([views.layout(v) for v in call.operands])
+        text = str(func).replace(f"@{group.symbol}(", "@(", 1)
+        self.calls += 1
+        if (same := self._known.get((text, layouts))) is not None:
+            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(same, context=self.context.mlir)
+            func.erase()
+            return
+        lowered = _lower(self.target, self.context, group.family, group.symbol, func, layouts)
+        write_launches(func, lowered)
+        self.kernels += len(lowered.kernels)
+        self._known[text, layouts] = group.symbol
+
+
+def _lower(
+    target: KernelModule, context: Context, family: Family, symbol: str, func: Any, layouts: tuple[Layout, ...]
+) -> Launches:
+    write = cast(Callable[[Task], Launches], import_module(f"sexpgpu.passes.gpu.{FILES[family]}").lower)
+    return write(Task(target, symbol, primitive_flow(context, func), layouts))
+
+
+def family_of(kind: Kind) -> Family:
+    """The family of kernels that computes a lone operation."""
+    match kind:
+        case Pointwise() | Move() | Random() | Constant() | Index(access="read"):
+            return "pointwise"
+        case Reduce() | Row() | Composite(family="norm" | "cross_entropy"):
+            return "row"
+        case Contract():
+            return "product"
+        case Index():
+            return "index"
+        case Order():
+            return "order"
+        case Scan():
+            return "scan"
+        case Window():
+            return "window"
+        case Composite():
+            return "attention"
+
+
+def _next(op: Any) -> Any:
+    """The operation behind `op` in its block."""
+    found = False
+    for other in op.block.operations:
+        if found:
+            return other
+        found = other.operation == op.operation
+    raise AssertionError("a block ends with func.return")
+
+
+def _gpu_module(module: Any, context: Context) -> Any:
+    """The block of a new `gpu.module` at the end of the module."""
+    mlir = context.mlir
+    module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get(context=mlir)
+    made = ir.Operation.create(
+        "gpu.module",
+        attributes={"sym_name": ir.StringAttr.get(MODULE, context=mlir)},
+        regions=1,
+        loc=context.location(None),
+        ip=ir.InsertionPoint(module.body),
+    )
+    return made.regions[0].blocks.append()

@@ -1,0 +1,48 @@
+"""to-nvvm: the kernels of the module in MLIR's LLVM and NVVM dialects, by upstream's passes, for one chip.
+
+    gpu.module @kernels { gpu.func @k(...) kernel { gpu.thread_id x ... } }
+                                              =>
+    gpu.module @kernels [#nvvm.target<chip = "sm_80", ...>] { llvm.func @k(...) { nvvm.read.ptx.sreg.tid.x ... } }
+
+Indices are 32 bits wide where the kernels did not ask for more, and arguments are bare pointers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from mlir import ir
+
+from sexpgpu.diag import error
+from sexpgpu.dialects.context import Context
+from sexpgpu.passes.base import Pass
+from sexpgpu.passes.gpu.modules import gpu_modules, replaced
+
+CHIPS = {"sm_80": "+ptx80", "sm_90": "+ptx80", "sm_90a": "+ptx80", "sm_100": "+ptx86"}
+"""The chips that kernels are made for, and the version of PTX that each is given."""
+PIPELINE = (
+    "builtin.module(gpu.module(convert-scf-to-cf,"
+    "convert-gpu-to-nvvm{index-bitwidth=32 use-bare-ptr-memref-call-conv=true},"
+    "convert-nvvm-to-llvm,reconcile-unrealized-casts,canonicalize,cse))"
+)
+
+
+@dataclass(frozen=True)
+class ToNvvm(Pass):
+    """Lowers every `gpu.module`."""
+
+    name: ClassVar[str] = "to-nvvm"
+    chip: str = "sm_80"
+
+    def run(self, module: Any, context: Context) -> str:
+        if self.chip not in CHIPS:
+            raise error("E-IR-011", f"`sx-to-nvvm`: `{self.chip}` is no value for `chip`", expected=" or ".join(CHIPS))
+        target = ir.Attribute.parse(
+            f'#nvvm.target<chip = "{self.chip}", features = "{CHIPS[self.chip]}", O = 3>', context.mlir
+        )
+        found = gpu_modules(module)
+        for op in found:
+            (made,) = replaced(op, context, PIPELINE)
+            made.attributes["targets"] = ir.ArrayAttr.get([target], context=context.mlir)
+        return f"for {self.chip}"
