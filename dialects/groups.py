@@ -22,7 +22,9 @@ from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.loops import CALL, callee, inline
 from sexpgpu.dialects.signature import type_of
 
-Family = Literal["pointwise", "row", "column", "product", "update"]
+Family = Literal[
+    "pointwise", "row", "column", "product", "update", "index", "order", "scan", "window", "attention"
+]
 FAMILIES: tuple[str, ...] = get_args(Family)
 
 GROUP, TILE, TILED, FOLD = "sx.group", "sx.tile", "sx.tiled", "sx.fold"
@@ -46,10 +48,15 @@ def group_of(op: Any) -> tuple[Group, Any] | None:
     if op.operation.name != CALL:
         return None
     func = callee(op)
+    group = read_group(func)
+    return None if group is None else (group, func)
+
+
+def read_group(func: Any) -> Group | None:
+    """The group that a function is, None for any other function."""
     if GROUP not in func.attributes:
         return None
-    family = cast(Family, ir.StringAttr(func.attributes[GROUP]).value)
-    return Group(family, _symbol(func)), func
+    return Group(cast(Family, ir.StringAttr(func.attributes[GROUP]).value), _symbol(func))
 
 
 def check_group(op: Any) -> str | None:

@@ -42,6 +42,9 @@ PASSES: dict[str, Callable[[], type[Pass]]] = {
         "fuse",
         "schedule",
         "plan-memory",
+        "to-gpu",
+        "to-nvvm",
+        "to-ptx",
     )
 }
 

@@ -13,10 +13,11 @@ from sexpgpu.experiment import Graph
 from sexpgpu.plan.allocation import Allocation, allocate, cpu_bytes, homes_of, sharing
 from sexpgpu.plan.arena import aligned
 from sexpgpu.plan.dataflow import Dataflow, Node, Structure
-from sexpgpu.plan.records import GraphPlan, Slot, Step, Turns
+from sexpgpu.plan.records import GraphPlan, Launches, Slot, Step, Turns
 
 INNER = Graph("", "", (), ())
 """The signature of a body, which has none of its own."""
+TEMPORARY_ALIGNMENT = 256
 
 
 def build(spec: Graph, flow: Dataflow, allocation: Allocation | None) -> GraphPlan:
@@ -53,10 +54,20 @@ def body_allocation(structure: Structure) -> Allocation:
 
 def workspace_of(node: Node) -> int:
     """The bytes that a loop or a group needs while it runs: the arena of its body, and two sets of a loop's states."""
+    if isinstance(node.how, Launches):
+        return temporary_offsets(node.how.temporaries)[-1]
     size = max((_arena(body) for body in node.bodies), default=0)
     if isinstance(node.how, Turns):
         size += 2 * sum(state_sizes(node.bodies[0], node.how.states))
     return size
+
+
+def temporary_offsets(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Where each temporary begins in the workspace of its step, and where the last ends."""
+    offsets = [0]
+    for size in sizes:
+        offsets.append(offsets[-1] + -(-size // TEMPORARY_ALIGNMENT) * TEMPORARY_ALIGNMENT)
+    return tuple(offsets)
 
 
 def state_sizes(body: Dataflow, states: int) -> Sequence[int]:
@@ -73,5 +84,9 @@ def _arena(body: Dataflow) -> int:
 def constant_of(node: Node) -> NDArray[Any]:
     """The value of a constant, with one place along the axes on which it repeats."""
     assert node.record is not None
-    value: NDArray[Any] = node.record.numpy(**node.attrs)
+    return repeated_once(node.record.numpy(**node.attrs))
+
+
+def repeated_once(value: NDArray[Any]) -> NDArray[Any]:
+    """A copy of an array with one place along the axes on which it repeats."""
     return np.array(value[tuple([slice(0, 1) if step == 0 else slice(None) for step in value.strides])])

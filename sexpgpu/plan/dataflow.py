@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from sexpgpu.diag import Span
 from sexpgpu.dialects.opdef import Constant, Dense, OpDef
-from sexpgpu.plan.records import Tiles, Turns
+from sexpgpu.plan.records import Launches, Tiles, Turns
 from sexpgpu.tensortype import TensorType
 
 
@@ -23,7 +23,7 @@ class Node:
     attrs: dict[str, Any]
     ins: tuple[int, ...]
     outs: tuple[int, ...]
-    how: Turns | Tiles | None = None
+    how: Turns | Tiles | Launches | None = None
     bodies: tuple[Dataflow, ...] = ()
     span: Span | None = None
     path: str = ""
