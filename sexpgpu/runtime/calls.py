@@ -12,10 +12,11 @@ from attrs import define, field, frozen
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.diag import Span
 from sexpgpu.experiment import CONTEXT, Experiment, Input, InputRole, OutputRole
-from sexpgpu.runtime.engine import Array, Engine, Executable
+from sexpgpu.runtime.arrays import Arrays, HostArrays
+from sexpgpu.runtime.engine import Array, Engine, Executable, Tensor
 from sexpgpu.tensortype import DType, TensorType
 
-Tables = Mapping[InputRole, Mapping[str, Array]]
+Tables = Mapping[InputRole, Mapping[str, Tensor]]
 
 
 @define
@@ -26,9 +27,21 @@ class Tensors:
     over the old ones, so whoever wants to keep one takes a copy.
     """
 
-    params: dict[str, Array]
-    buffers: dict[str, Array]
-    states: dict[str, Array]
+    params: dict[str, Tensor]
+    buffers: dict[str, Tensor]
+    states: dict[str, Tensor]
+
+
+def placed(tensors: Tensors, experiment: Experiment, arrays: Arrays) -> Tensors:
+    """Tensors of the host where graphs read them."""
+    params = {p.path: p.type.dtype for p in experiment.parameters}
+    buffers = {b.path: b.type.dtype for b in experiment.buffers}
+    states = {s.name: s.type.dtype for s in experiment.states}
+    return Tensors(
+        arrays.place(tensors.params, params),
+        arrays.place(tensors.buffers, buffers),
+        arrays.place(tensors.states, states),
+    )
 
 
 @frozen
@@ -50,17 +63,17 @@ class Call:
     def _find_wanted(self) -> list[tuple[InputRole, str]]:
         return [(slot.role, slot.name) for slot in self.executable.spec.inputs]
 
-    def __call__(self, tables: Tables, into: Sequence[Array | None] = ()) -> list[Array]:
+    def __call__(self, tables: Tables, into: Sequence[Tensor | None] = ()) -> list[Tensor]:
         """Results in the order of the graph's outputs, in `into` where that has an array."""
         return self.executable(self._inputs(tables), into)
 
     def origin_not_finite(self, tables: Tables) -> tuple[str, Span | None] | None:
         return self.executable.origin_not_finite(self._inputs(tables))
 
-    def _inputs(self, tables: Tables) -> list[Array]:
+    def _inputs(self, tables: Tables) -> list[Tensor]:
         return [tables[role][name] for role, name in self.wanted]
 
-    def named(self, results: list[Array], role: OutputRole) -> dict[str, Array]:
+    def named(self, results: list[Tensor], role: OutputRole) -> dict[str, Tensor]:
         """The results of one role, by name."""
         return {name: results[position] for name, position in self.places.get(role, ())}
 
@@ -70,6 +83,7 @@ class Calls:
     """The calls of a run, made when first needed; a batch of another size is its own call."""
 
     engine: Engine
+    arrays: Arrays = field(factory=HostArrays)
     _made: dict[tuple[str, int | None], Call] = field(factory=dict, init=False)
 
     def get(self, graph: str, rows: int | None = None) -> Call:

@@ -14,7 +14,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from attrs import field, frozen
 
 from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.durable import replace_synced, sync_directory, write_synced
-from sexpgpu.runtime.engine import Array
+from sexpgpu.runtime.engine import Array, Tensor
 
 CHECKPOINTS = "checkpoints"
 INDEX = "checkpoint.json"
@@ -64,15 +64,28 @@ def step_directory(root: Path, step: int) -> Path:
     return root / f"step-{step:08d}"
 
 
-def flat_tensors(tensors: Tensors) -> dict[str, Array]:
+def flat_tensors(tensors: Tensors) -> dict[str, Tensor]:
     """Every tensor of a run under `param/PATH`, `buffer/PATH` or `state/PATH/NAME`."""
     groups = (tensors.params, tensors.buffers, tensors.states)
     pairs = zip(_KINDS, groups, strict=True)
     return {f"{kind}/{name}": array for kind, group in pairs for name, array in group.items()}
 
 
-def write_checkpoint(root: Path, position: Position, tensors: Tensors, facts: Mapping[str, Any]) -> Written:
+def _as_it_is(tensor: Tensor) -> Array:
+    array: Array = tensor
+    return array
+
+
+def write_checkpoint(
+    root: Path,
+    position: Position,
+    tensors: Tensors,
+    facts: Mapping[str, Any],
+    host: Callable[[Tensor], Array] = _as_it_is,
+) -> Written:
     """Commits a checkpoint under `root`; `facts` (the run's id and manifest) go into the index.
+
+    `host` gives the values of a tensor that is not the host's own; it is asked for one at a time.
 
     An `OSError` means that nothing was committed: what was there before is as it was.
     """
@@ -84,7 +97,7 @@ def write_checkpoint(root: Path, position: Position, tensors: Tensors, facts: Ma
     try:
         target.mkdir(parents=True, exist_ok=True)
         sync_directory(root)
-        for number, shard in enumerate(_shards(flat_tensors(tensors))):
+        for number, shard in enumerate(_shards(flat_tensors(tensors), host)):
             name = f"tensors-{number:04d}-{nonce}.safetensors"
             data = serialized(shard)
             write_synced(target / name, data)
@@ -178,10 +191,11 @@ def surplus(steps: Iterable[int], keep: int | None, keep_every: int | None, kept
     return [s for s in old if s != kept_for and (keep_every is None or s % keep_every != 0)]
 
 
-def _shards(tensors: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+def _shards(tensors: Mapping[str, Tensor], host: Callable[[Tensor], Array]) -> Iterator[dict[str, Array]]:
     shard: dict[str, Array] = {}
     size = 0
-    for key, array in tensors.items():
+    for key, tensor in tensors.items():
+        array = host(tensor)
         if shard and size + array.nbytes > _SHARD_BYTES:
             yield shard
             shard, size = {}, 0

@@ -11,21 +11,24 @@ from sexpgpu.diag import Span
 from sexpgpu.experiment import Experiment, Graph
 
 Array = NDArray[Any]
+Tensor = Any
+"""An array of the engine's own kind, on its device; `runtime.arrays` says what may be done with one."""
 
 
 class Executable(Protocol):
     """One graph, ready to run. Inputs and results are in the order of `spec`.
 
-    The caller keeps its inputs; the results are arrays that the caller may change.
+    Inputs are the engine's tensors or host arrays. The caller keeps them; the results are tensors that the caller may
+    change.
     """
 
     @property
     def spec(self) -> Graph: ...
-    def __call__(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
+    def __call__(self, inputs: Sequence[Tensor], into: Sequence[Tensor | None] = ()) -> list[Tensor]:
         """Run the graph; the results lie in `into` where that has an array, which overlaps no input."""
         ...
 
-    def origin_not_finite(self, inputs: Sequence[Array]) -> tuple[str, Span | None] | None:
+    def origin_not_finite(self, inputs: Sequence[Tensor]) -> tuple[str, Span | None] | None:
         """What first is not finite in a call with these inputs, in words, and its place; None when nothing is."""
         ...
 

@@ -12,7 +12,7 @@ from sexpgpu.data.order import Listed, Random
 from sexpgpu.experiment import Evaluation, Experiment
 from sexpgpu.runtime.batches import Reading, reading
 from sexpgpu.runtime.calls import Call, Calls, Contexts, Tensors
-from sexpgpu.runtime.engine import Array
+from sexpgpu.runtime.engine import Tensor
 from sexpgpu.runtime.metrics import Collected
 from sexpgpu.runtime.plan import Plan, Turns
 from sexpgpu.runtime.samples import Sample, make_sample
@@ -57,6 +57,7 @@ class Pass:
         params = self.views.parameters(step, tensors) if seen else tensors.params
         buffers = self._buffers(tensors)
         collected = Collected(self.evaluation.name)
+        arrays = self.calls.arrays
         records = 0
         samples: tuple[Sample, ...] = ()
         batches = self.batches(index)
@@ -70,21 +71,22 @@ class Pass:
             when = f"batch {q} of evaluation {self.evaluation.name}, after step {step}"
             read = Reading(self.evaluation.graph, self.evaluation.loader, numbers.tolist(), fields, when)
             with reading(self.calls.engine, read):
-                results = call({"param": params, "buffer": buffers, "field": fields, "ctx": scalars})
+                placed = arrays.place(fields, {})
+                results = call({"param": params, "buffer": buffers, "field": placed, "ctx": arrays.place(scalars, {})})
             collected.add(call, results, len(numbers))
             records += len(numbers)
             if place == 0:
                 samples = self._samples(call, results)
         return Report(len(batches), records, collected.metrics(self.calls), samples)
 
-    def _samples(self, call: Call, results: list[Array]) -> tuple[Sample, ...]:
+    def _samples(self, call: Call, results: list[Tensor]) -> tuple[Sample, ...]:
         outputs = zip(call.executable.spec.outputs, results, strict=True)
         shown = [(o, value) for o, value in outputs if o.role == "sample"]
         if not shown:
             return ()
         texts = [codec for f in self.evaluation.loader.fields if (codec := codec_of(f.source)) is not None]
         codec = texts[0] if texts and all(c == texts[0] for c in texts) else None
-        return tuple(make_sample(o.name, o.form or "array", value, codec) for o, value in shown)
+        return tuple(make_sample(o.name, o.form or "array", self.calls.arrays.host(value), codec) for o, value in shown)
 
     def batches(self, index: int) -> range:
         """The batches of evaluation `index`: in order from the first, or, where batches never end, its
@@ -98,7 +100,7 @@ class Pass:
             return range(first, first + (whole if wanted is None else wanted))
         return range(min(order.epoch_batches, wanted or order.epoch_batches))
 
-    def _buffers(self, tensors: Tensors) -> dict[str, Array]:
+    def _buffers(self, tensors: Tensors) -> dict[str, Tensor]:
         """Of a buffer kept per microbatch an evaluation sees the first microbatch's."""
         kept = {b.path: tensors.buffers[b.path][0] for b in self.experiment.buffers if b.per_microbatch}
         return tensors.buffers | kept

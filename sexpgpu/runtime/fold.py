@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from attrs import define, field
 
-from sexpgpu.runtime.engine import Array
+from sexpgpu.runtime.arrays import Arrays, HostArrays
+from sexpgpu.runtime.engine import Tensor
 
 
 @define
@@ -21,10 +21,11 @@ class SumFold:
     """
 
     tree: bool = True
-    release: Callable[[Array], None] | None = None  # takes back the memory of what has been added to another
-    _parts: list[tuple[int, Array]] = field(factory=list, init=False)  # (leaves, sum), leaves falling
+    release: Callable[[Tensor], None] | None = None  # takes back the memory of what has been added to another
+    arrays: Arrays = field(factory=HostArrays)
+    _parts: list[tuple[int, Tensor]] = field(factory=list, init=False)  # (leaves, sum), leaves falling
 
-    def add(self, value: Array) -> None:
+    def add(self, value: Tensor) -> None:
         """Adds the next microbatch's array, which now belongs to the fold."""
         leaves = 1
         while self._parts and (self._parts[-1][0] == leaves or not self.tree):
@@ -33,18 +34,15 @@ class SumFold:
             leaves += more
         self._parts.append((leaves, value))
 
-    def total(self) -> Array:
+    def total(self) -> Tensor:
         """The sum; the fold is spent."""
         result = self._parts.pop()[1]
         while self._parts:
             result = self._plus(self._parts.pop()[1], result)
         return result
 
-    def _plus(self, left: Array, right: Array) -> Array:
-        # In place where that is possible: a step's gradients are as large as the model.
-        if not left.flags.writeable:
-            return np.asarray(left + right)
-        total = np.asarray(np.add(left, right, out=left))
+    def _plus(self, left: Tensor, right: Tensor) -> Tensor:
+        total = self.arrays.plus(left, right)
         if self.release is not None:
             self.release(right)
         return total
@@ -61,25 +59,26 @@ class MeanFold:
 
     rows: Sequence[int]
     tree: bool = False
-    release: Callable[[Array], None] | None = None
+    release: Callable[[Tensor], None] | None = None
+    arrays: Arrays = field(factory=HostArrays)
     _sum: SumFold = field(init=False)
     _added: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._sum = SumFold(self.tree, self.release)
+        self._sum = SumFold(self.tree, self.release, self.arrays)
 
-    def add(self, value: Array) -> None:
+    def add(self, value: Tensor) -> None:
         """Adds the next microbatch's array, which now belongs to the fold."""
-        self._sum.add(value if self._even else _scale(value, self.rows[self._added], np.multiply))
+        self._sum.add(value if self._even else self.arrays.times(value, self.rows[self._added]))
         self._added += 1
 
-    def mean(self) -> Array:
+    def mean(self) -> Tensor:
         """The mean; the fold is spent."""
         total = self._sum.total()
         if len(self.rows) == 1:
             return total
         divisor = len(self.rows) if self._even else sum(self.rows)
-        return _scale(total, divisor, np.divide)
+        return self.arrays.over(total, divisor)
 
     @property
     def _even(self) -> bool:
@@ -107,8 +106,3 @@ def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
     if total == 0:
         return math.nan
     return exact_sum([w * v for v, w in zip(values, weights, strict=True)]) / total
-
-
-def _scale(value: Array, factor: float, operation: np.ufunc) -> Array:
-    out = value if value.flags.writeable else None
-    return np.asarray(operation(value, value.dtype.type(factor), out=out))

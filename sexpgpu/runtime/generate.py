@@ -10,7 +10,7 @@ from sexpgpu.data.codec import Codec, codec_of
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.experiment import Experiment, Generator, InputRole
 from sexpgpu.runtime.calls import Calls, Contexts, Tensors
-from sexpgpu.runtime.engine import Array
+from sexpgpu.runtime.engine import Tensor
 from sexpgpu.runtime.plan import Plan
 from sexpgpu.runtime.samples import Sample, make_sample
 from sexpgpu.runtime.views import Views
@@ -46,7 +46,7 @@ class Generation:
         params = self.views.parameters(step, tensors) if generator.weights == "view" else tensors.params
         kept = {b.path: tensors.buffers[b.path][0] for b in self.experiment.buffers if b.per_microbatch}
         codec = self.codec(generator)
-        tables: dict[InputRole, Mapping[str, Array]] = {"param": params, "buffer": tensors.buffers | kept}
+        tables: dict[InputRole, Mapping[str, Tensor]] = {"param": params, "buffer": tensors.buffers | kept}
         if self.prompt is not None and codec is not None:
             tables["prompt"] = {"prompt": codec.encode(self.prompt)}
         if generator.at == "step" and self.loader is not None:
@@ -54,7 +54,7 @@ class Generation:
             batch = self.plan.batches_of(next_step)[0]
             tables["field"] = self.loader.read(self.loader.indices(batch), next_step)
 
-        def call(graph: str, trip: int, state: dict[str, Array]) -> tuple[list[Array], dict[str, Array]]:
+        def call(graph: str, trip: int, state: dict[str, Tensor]) -> tuple[list[Tensor], dict[str, Tensor]]:
             made = self.calls.get(graph)
             results = made({**tables, "carry": state, "ctx": self._scalars(step, trip)})
             return results, made.named(results, "carry")
@@ -67,8 +67,11 @@ class Generation:
             told(trip + 1)
         emitted = self.calls.get(generator.emit)
         results, _ = call(generator.emit, generator.trips, state)
+        host = self.calls.arrays.host
         outputs = zip(emitted.executable.spec.outputs, results, strict=True)
-        return [make_sample(o.name, o.form or "array", value, codec) for o, value in outputs if o.role == "sample"]
+        return [
+            make_sample(o.name, o.form or "array", host(value), codec) for o, value in outputs if o.role == "sample"
+        ]
 
     def codec(self, generator: Generator) -> Codec | None:
         """What the ids of its prompt and its texts mean."""
@@ -76,7 +79,7 @@ class Generation:
             self._codecs[generator.name] = None if generator.text is None else codec_of(generator.text)
         return self._codecs[generator.name]
 
-    def _scalars(self, step: int, trip: int) -> dict[str, Array]:
+    def _scalars(self, step: int, trip: int) -> dict[str, Tensor]:
         return self.contexts.make(
             step=step,
             steps=self.plan.steps,

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from sexpgpu.diag import Diagnostic, SxError, warning
 from sexpgpu.experiment import RunConfig
+from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.checkpoint import Position, Written, numbered, remove_checkpoint, surplus, write_checkpoint
 from sexpgpu.runtime.events import EventStream
@@ -24,7 +25,7 @@ class Keeper:
     """Commits checkpoints under `root` and keeps as many as the file says.
 
     `facts` identify the run in each; `resumed_from` is the step of the checkpoint that must not be deleted;
-    `last` the step of the newest one that is there.
+    `last` the step of the newest one that is there. `arrays` has the tensors.
     """
 
     root: Path
@@ -34,6 +35,7 @@ class Keeper:
     report: Callable[[Diagnostic], None]
     resumed_from: int | None = None
     last: int | None = None
+    arrays: Arrays = field(factory=HostArrays)
 
     def due(self, step: int) -> bool:
         every = self.run.checkpoint_every
@@ -66,13 +68,13 @@ class Keeper:
 
     def _write(self, position: Position, tensors: Tensors) -> Written:
         try:
-            return write_checkpoint(self.root, position, tensors, self.facts)
+            return write_checkpoint(self.root, position, tensors, self.facts, self.arrays.host)
         except OSError:
             if not position.waiting:
                 raise
             # What filled the stream may leave room for the tensors, and they matter more.
             bare = evolve(position, waiting=(), lost=len(position.waiting))
-            return write_checkpoint(self.root, bare, tensors, self.facts)
+            return write_checkpoint(self.root, bare, tensors, self.facts, self.arrays.host)
 
     def _failed(self, step: int, fault: OSError | SxError) -> None:
         reason = fault.diagnostic.message if isinstance(fault, SxError) else fault.strerror or str(fault)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import resource
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -114,8 +112,8 @@ class Loop:
             "runtime/step_seconds": seconds,
             "runtime/records_per_second": result.records / seconds,
             **{f"runtime/{name}_per_second": rate for name, rate in rates.items()},
-            "runtime/peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            "runtime/held_bytes": held_bytes(),
+            "runtime/peak_bytes": self.trainer.calls.arrays.peak_bytes(),
+            "runtime/held_bytes": self.trainer.calls.arrays.held_bytes(),
         }
         self._metrics |= result.metrics
         self.events.write(
@@ -263,12 +261,3 @@ def _shown(origin: tuple[str, Span | None] | None) -> dict[str, str | None] | No
         return None
     what, span = origin
     return {"what": what, "at": str(span) if span else None}
-
-
-def held_bytes() -> int:
-    """Memory of this process that is in use now, where the system tells."""
-    try:
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
-    except OSError:
-        return math.trunc(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-    return int(pages) * resource.getpagesize()

@@ -1,9 +1,12 @@
-"""Arrays that the loop is done with, kept for results of the same shape: a step in full swing asks the system for
-none."""
+"""Memory of this process: arrays that the loop is done with, kept for results of the same shape, so that a step in full
+swing asks the system for none, and what is in use."""
 
 from __future__ import annotations
 
+import math
+import resource
 from collections.abc import Sequence
+from pathlib import Path
 
 from attrs import define, field
 
@@ -30,3 +33,17 @@ class Spare:
     def _one(self, output: Output) -> Array | None:
         stock = self._arrays.get((output.type.shape, NUMPY_DTYPE[output.type.dtype].str))
         return stock.pop() if stock else None
+
+
+def peak_bytes() -> int:
+    """The most memory that this process had at once."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def held_bytes() -> int:
+    """Memory of this process that is in use now, where the system tells."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return math.trunc(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    return int(pages) * resource.getpagesize()

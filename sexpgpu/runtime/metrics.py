@@ -11,7 +11,7 @@ from attrs import define, field
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.experiment import Output
 from sexpgpu.runtime.calls import Call, Calls
-from sexpgpu.runtime.engine import Array
+from sexpgpu.runtime.engine import Tensor
 from sexpgpu.runtime.fold import exact_sum, weighted_mean
 
 
@@ -21,28 +21,33 @@ class Collected:
 
     prefix: str
     _outputs: dict[str, Output] = field(factory=dict, init=False)
-    _values: dict[str, list[float]] = field(factory=dict, init=False)
-    _weights: dict[str, list[float]] = field(factory=dict, init=False)
-    _counters: dict[str, int] = field(factory=dict, init=False)
+    _values: dict[str, list[Tensor]] = field(factory=dict, init=False)
+    _weights: dict[str, list[Tensor]] = field(factory=dict, init=False)
+    _counted: dict[str, int] = field(factory=dict, init=False)
+    _counts: dict[str, list[Tensor]] = field(factory=dict, init=False)
 
-    def add(self, call: Call, results: Sequence[Array], rows: int) -> None:
-        """Takes metrics, their weights and the counters from one call over `rows` records."""
+    def add(self, call: Call, results: Sequence[Tensor], rows: int) -> None:
+        """Takes metrics, their weights and the counters from one call over `rows` records.
+
+        Numbers are kept as the call gave them: to look at one would wait for the device.
+        """
         spec = call.executable.spec
-        weights = {name: float(results[i]) for name, i in call.places.get("weight", ())}
+        weights = {name: results[i] for name, i in call.places.get("weight", ())}
         for name, i in call.places.get("metric", ()):
             self._outputs[name] = spec.outputs[i]
-            self._values.setdefault(name, []).append(float(results[i]))
+            self._values.setdefault(name, []).append(results[i])
             self._weights.setdefault(name, []).append(weights.get(name, float(rows)))
         for name, count in spec.counters:
-            self._counters[name] = self._counters.get(name, 0) + count
+            self._counted[name] = self._counted.get(name, 0) + count
         for name, i in call.places.get("counter", ()):
-            self._counters[name] = self._counters.get(name, 0) + int(results[i])
+            self._counts.setdefault(name, []).append(results[i])
 
     def metrics(self, calls: Calls) -> dict[str, float]:
         """Every metric reduced and mapped, under its full name, in the order the graph reports them."""
         found = {}
         for name, output in self._outputs.items():
-            value = reduced(output, self._values[name], self._weights[name])
+            values, weights = (list(map(float, kept[name])) for kept in (self._values, self._weights))
+            value = reduced(output, values, weights)
             if output.then is not None:
                 value = _mapped(calls.get(output.then), value)
             found[name if "/" in name else f"{self.prefix}/{name}"] = value
@@ -50,7 +55,11 @@ class Collected:
 
     @property
     def counters(self) -> dict[str, int]:
-        return self._counters
+        """Sums over the calls; those that graphs are known to count come first."""
+        counts = dict(self._counted)
+        for name, values in self._counts.items():
+            counts[name] = counts.get(name, 0) + sum(map(int, values))
+        return counts
 
 
 def reduced(output: Output, values: Sequence[float], weights: Sequence[float]) -> float:

@@ -13,6 +13,7 @@ from attrs import field, frozen
 from sexpgpu import knobs
 from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.experiment import Experiment
+from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.calls import Calls, contexts_of
 from sexpgpu.runtime.curriculum import Curriculum
 from sexpgpu.runtime.directory import RunDirectory, choose_directory, versions
@@ -89,9 +90,11 @@ class _Reports:
         self.options.report(diagnostic)
 
 
-def run(engine: Engine, options: RunOptions) -> RunResult:
+def run(engine: Engine, options: RunOptions, arrays: Arrays | None = None) -> RunResult:
     """Trains the engine's experiment. A user's fault becomes the result's error; any other exception is
     ours.
+
+    `arrays` does the arithmetic on the engine's tensors; without it they are NumPy's.
     """
     experiment = engine.experiment
     reports = _Reports(options)
@@ -102,7 +105,8 @@ def run(engine: Engine, options: RunOptions) -> RunResult:
         with Signals() as signals, RunDirectory(path) as directory:
             accepted = _accept(directory, experiment, options, reports)
             directory.create()
-            return _run_in(directory, accepted, engine, options, reports, signals)
+            calls = Calls(engine, arrays if arrays is not None else HostArrays())
+            return _run_in(directory, accepted, calls, options, reports, signals)
     except SxError as fault:
         return _failed(fault.diagnostic, reports)
 
@@ -165,12 +169,12 @@ def _not_written(directory: Path, fault: OSError) -> Diagnostic:
 def _run_in(
     directory: RunDirectory,
     accepted: _Accepted,
-    engine: Engine,
+    calls: Calls,
     options: RunOptions,
     reports: _Reports,
     signals: Signals,
 ) -> RunResult:
-    experiment = engine.experiment
+    engine, experiment = calls.engine, calls.engine.experiment
     loaders, plan = accepted.loaders, accepted.plan
     trained = loaders.open(experiment.train_loader)
     status = Status(directory.status, experiment, plan.stop)
@@ -178,7 +182,7 @@ def _run_in(
     loop: Loop | None = None
     try:
         status.update("compiling", {"step": accepted.start.position.step})
-        calls, contexts = Calls(engine), contexts_of(experiment)
+        contexts = contexts_of(experiment)
         start, tensors = begin(accepted.start, directory, calls, contexts, reports.add)
         directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources, options.file)
         events = EventStream(directory.events, start.position.events, reports.add)
@@ -189,7 +193,7 @@ def _run_in(
             "manifest": manifest_json(experiment.manifest),
             "data": loaders.data,
         }
-        keeper = Keeper(directory.checkpoints, experiment.run, facts, events, reports.add)
+        keeper = Keeper(directory.checkpoints, experiment.run, facts, events, reports.add, arrays=calls.arrays)
         if start.own:
             keeper.resumed_from = keeper.last = start.position.step
         views = Views(experiment, calls, plan, contexts)

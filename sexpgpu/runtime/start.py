@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 from sexpgpu.diag import Diagnostic, error, warning
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime import checkpoint, events
-from sexpgpu.runtime.calls import Calls, Contexts, Tensors
+from sexpgpu.runtime.calls import Calls, Contexts, Tensors, placed
 from sexpgpu.runtime.checkpoint import Position
 from sexpgpu.runtime.directory import RunDirectory, holds_a_run
 from sexpgpu.runtime.engine import Array
@@ -67,9 +67,10 @@ def begin(
     start: Start, directory: RunDirectory, calls: Calls, contexts: Contexts, report: Callable[[Diagnostic], None]
 ) -> tuple[Start, Tensors]:
     """Sets aside, in the directory, what will be run again; the start as it then is, and the tensors, drawn now where
-    no checkpoint has them.
+    no checkpoint has them, where graphs read them.
     """
-    tensors = start.tensors or initial_tensors(calls, contexts, start.given)
+    host = start.tensors or initial_tensors(calls, contexts, start.given)
+    tensors = placed(host, calls.engine.experiment, calls.arrays)
     position = start.position
     length = _set_aside(directory, position.events, position.step)
     if length < position.events:

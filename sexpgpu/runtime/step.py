@@ -13,13 +13,12 @@ from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Indices
 from sexpgpu.diag import Span
 from sexpgpu.experiment import Experiment, InputRole, OutputRole
+from sexpgpu.runtime.arrays import Arrays
 from sexpgpu.runtime.batches import Reading, reading
 from sexpgpu.runtime.calls import Call, Calls, Contexts, Tables, Tensors, state_name
-from sexpgpu.runtime.engine import Array
+from sexpgpu.runtime.engine import Array, Tensor
 from sexpgpu.runtime.fold import MeanFold, SumFold, weighted_mean
-from sexpgpu.runtime.memory import Spare
 from sexpgpu.runtime.metrics import Collected
-from sexpgpu.runtime.norm import clip, first_not_finite, global_norm
 from sexpgpu.runtime.plan import Plan
 
 _GRADIENTS: frozenset[OutputRole] = frozenset({"grad"})
@@ -62,14 +61,22 @@ class _Microbatch:
 
 
 @frozen
+class _Placed:
+    """What a graph reads of a microbatch, on the device."""
+
+    fields: dict[str, Tensor]
+    context: dict[str, Tensor]
+
+
+@frozen
 class _Gathered:
     """What the microbatches of a step gave together."""
 
     loss: float
     losses: list[float]
-    sums: dict[str, Array]
-    gradients: dict[str, Array]
-    buffers: dict[str, Array]
+    sums: dict[str, Tensor]
+    gradients: dict[str, Tensor]
+    buffers: dict[str, Tensor]
     collected: Collected
 
 
@@ -95,9 +102,9 @@ class _Update:
 class _Updated:
     """What the update graphs gave: parameters by path, states by `path/state`, the series that they report."""
 
-    params: dict[str, Array] = field(factory=dict)
-    states: dict[str, Array] = field(factory=dict)
-    reported: dict[str, float] = field(factory=dict)
+    params: dict[str, Tensor] = field(factory=dict)
+    states: dict[str, Tensor] = field(factory=dict)
+    reported: dict[str, Tensor] = field(factory=dict)
 
 
 @define
@@ -110,7 +117,6 @@ class TrainStep:
     plan: Plan
     contexts: Contexts
     stage: int = 0  # of the loader
-    _spare: Spare = field(factory=Spare, init=False)
     _updates: list[_Update] = field(init=False)
     _per_microbatch: frozenset[str] = field(init=False)
 
@@ -124,23 +130,24 @@ class TrainStep:
         """Step number `step`, from 0. Changes `tensors`, unless loss or norm is not finite."""
         batches = self._read(step)
         gathered = self._gather(step, batches, tensors)
-        norm = global_norm(gathered.gradients.values())
+        arrays = self.calls.arrays
+        norm = arrays.global_norm(gathered.gradients.values())
         metrics = {"train/loss": gathered.loss}
         metrics |= gathered.collected.metrics(self.calls)
         metrics["optim/grad_norm"] = norm
         refusal = None
         if not (math.isfinite(gathered.loss) and math.isfinite(norm)):
-            refusal = _refusal(gathered, batches)
+            refusal = _refusal(gathered, batches, arrays)
             origin = self._origin(refusal, gathered.sums, batches, tensors)
             refusal = evolve(refusal, origin=origin)
         else:
             limit = self.experiment.run.clip_norm
             if limit is not None:
-                clip(gathered.gradients, norm, limit)
+                arrays.clip(gathered.gradients, norm, limit)
             context = self._context(step, grad_norm=norm, loss=gathered.loss)
             updated = self._apply(tensors, gathered.gradients, context)
-            metrics |= updated.reported
-            spoilt = first_not_finite(updated.params) or first_not_finite(updated.states)
+            metrics |= {series: float(value) for series, value in updated.reported.items()}
+            spoilt = arrays.first_not_finite(updated.params) or arrays.first_not_finite(updated.states)
             if spoilt is None:
                 self._commit(tensors.params, updated.params)
                 self._commit(tensors.states, updated.states)
@@ -151,10 +158,10 @@ class TrainStep:
         rows = sum(batch.rows for batch in batches)
         return StepResult(gathered.loss, metrics, gathered.collected.counters, rows, refusal)
 
-    def _commit(self, held: dict[str, Array], fresh: dict[str, Array]) -> None:
+    def _commit(self, held: dict[str, Tensor], fresh: dict[str, Tensor]) -> None:
         """Put what the updates gave in the place of what it was made from, whose memory serves the next step."""
         for name, array in fresh.items():
-            self._spare.give(held[name])
+            self.calls.arrays.give(held[name])
             held[name] = array
 
     def _read(self, step: int) -> list[_Microbatch]:
@@ -177,32 +184,43 @@ class TrainStep:
 
     def _gather(self, step: int, batches: Sequence[_Microbatch], tensors: Tensors) -> _Gathered:
         rows = [batch.rows for batch in batches]
-        sums = self._step_sums(step, batches, tensors)
+        arrays = self.calls.arrays
+        # Where a pass for the step's totals goes before, the batches stay where it put them.
+        placed = None if self.experiment.sums_graph is None else [self._placed(batch) for batch in batches]
+        sums = self._step_sums(step, batches, placed or [], tensors)
         tree = self.experiment.run.deterministic
         gradients: dict[str, MeanFold] = {}
         proposals: dict[str, MeanFold] = {}
         buffers = dict(tensors.buffers)
-        losses: list[float] = []
+        losses: list[Tensor] = []
         collected = Collected("train")
         for i, batch in enumerate(batches):
             call = self.calls.get(self.experiment.train_graph, batch.rows)
-            into = self._spare.take(call.executable.spec.outputs, _GRADIENTS)
+            into = arrays.take(call.executable.spec.outputs, _GRADIENTS)
+            read = self._placed(batch) if placed is None else placed[i]
             with reading(self.calls.engine, self._reading(self.experiment.train_graph, step, i, batch)):
-                results = call(self._tables(i, batch, tensors, sums), into)
+                results = call(self._tables(i, read, tensors, sums), into)
             collected.add(call, results, batch.rows)
-            losses += [float(loss) for loss in call.named(results, "loss").values()]
+            losses += call.named(results, "loss").values()
             for path, gradient in call.named(results, "grad").items():
-                gradients.setdefault(path, MeanFold(rows, tree, self._spare.give)).add(gradient)
+                gradients.setdefault(path, MeanFold(rows, tree, arrays.give, arrays)).add(gradient)
             for path, proposal in call.named(results, "buffer").items():
                 if path in self._per_microbatch:
-                    buffers[path] = _with_row(buffers[path], tensors.buffers[path], i, proposal)
+                    buffers[path] = arrays.with_row(buffers[path], tensors.buffers[path], i, proposal)
                 elif proposal.dtype.kind == "f":
-                    proposals.setdefault(path, MeanFold(rows, tree=True)).add(proposal)
+                    proposals.setdefault(path, MeanFold(rows, tree=True, arrays=arrays)).add(proposal)
                 else:
                     buffers[path] = proposal
         buffers |= {path: fold.mean() for path, fold in proposals.items()}
         means = {path: fold.mean() for path, fold in gradients.items()}
-        return _Gathered(weighted_mean(losses, rows), losses, sums, means, buffers, collected)
+        # The first number that is asked for waits for all microbatches.
+        found = [float(loss) for loss in losses]
+        return _Gathered(weighted_mean(found, rows), found, sums, means, buffers, collected)
+
+    def _placed(self, batch: _Microbatch) -> _Placed:
+        """The batch and its scalars where graphs read them."""
+        place = self.calls.arrays.place
+        return _Placed(place(batch.fields, {}), place(batch.context, {}))
 
     def _reading(self, graph: str, step: int, microbatch: int, batch: _Microbatch) -> Reading:
         loader = self.experiment.train_loader
@@ -211,7 +229,9 @@ class TrainStep:
         when = f"step {step}" if self.plan.microbatches == 1 else f"step {step}, microbatch {microbatch}"
         return Reading(graph, loader, batch.indices.tolist(), batch.fields, when)
 
-    def _step_sums(self, step: int, batches: Sequence[_Microbatch], tensors: Tensors) -> dict[str, Array]:
+    def _step_sums(
+        self, step: int, batches: Sequence[_Microbatch], placed: Sequence[_Placed], tensors: Tensors
+    ) -> dict[str, Tensor]:
         """The totals over the step that the train graph reads, by a pass of their own over its
         microbatches.
         """
@@ -222,12 +242,12 @@ class TrainStep:
         for i, batch in enumerate(batches):
             call = self.calls.get(graph, batch.rows)
             with reading(self.calls.engine, self._reading(graph, step, i, batch)):
-                results = call(self._tables(i, batch, tensors, _no_totals(call)))
+                results = call(self._tables(i, placed[i], tensors, _no_totals(call)))
             for name, term in call.named(results, "step_term").items():
-                folds.setdefault(name, SumFold()).add(term)
+                folds.setdefault(name, SumFold(arrays=self.calls.arrays)).add(term)
         return {name: fold.total() for name, fold in folds.items()}
 
-    def _tables(self, microbatch: int, batch: _Microbatch, tensors: Tensors, sums: dict[str, Array]) -> Tables:
+    def _tables(self, microbatch: int, batch: _Placed, tensors: Tensors, sums: dict[str, Tensor]) -> Tables:
         return {
             "param": tensors.params,
             "buffer": self._buffers_of(microbatch, tensors),
@@ -237,7 +257,7 @@ class TrainStep:
         }
 
     def _origin(
-        self, refusal: Refusal, sums: dict[str, Array], batches: Sequence[_Microbatch], tensors: Tensors
+        self, refusal: Refusal, sums: dict[str, Tensor], batches: Sequence[_Microbatch], tensors: Tensors
     ) -> tuple[str, Span | None] | None:
         """Runs the guilty microbatch once more, or each until one is, to see where it stopped being finite."""
         if refusal.tensor is None:
@@ -245,19 +265,21 @@ class TrainStep:
         for i, batch in enumerate(batches):
             if refusal.microbatch in (None, i):
                 call = self.calls.get(self.experiment.train_graph, batch.rows)
-                origin = call.origin_not_finite(self._tables(i, batch, tensors, sums))
+                origin = call.origin_not_finite(self._tables(i, self._placed(batch), tensors, sums))
                 if origin is not None:
                     return origin
         return None
 
-    def _buffers_of(self, microbatch: int, tensors: Tensors) -> dict[str, Array]:
+    def _buffers_of(self, microbatch: int, tensors: Tensors) -> dict[str, Tensor]:
         if not self._per_microbatch:
             return tensors.buffers
         kept = {path: tensors.buffers[path][microbatch] for path in self._per_microbatch}
         return tensors.buffers | kept
 
-    def _apply(self, tensors: Tensors, gradients: dict[str, Array], context: dict[str, Array]) -> _Updated:
+    def _apply(self, tensors: Tensors, gradients: dict[str, Tensor], scalars: dict[str, Array]) -> _Updated:
         """Runs every update graph on every parameter it serves; changes nothing."""
+        arrays = self.calls.arrays
+        context = arrays.place(scalars, {})
         several = len(self.experiment.groups) > 1
         updated = _Updated()
         for update in self._updates:
@@ -275,8 +297,8 @@ class TrainStep:
                             inputs.append(tensors.states[f"{path}/{name}"])
                         case _:
                             inputs.append(context[name])
-                results = update.call.executable(inputs, self._spare.take(outputs, _UPDATED))
-                self._spare.give(gradient)
+                results = update.call.executable(inputs, arrays.take(outputs, _UPDATED))
+                arrays.give(gradient)
                 for output, result in zip(outputs, results, strict=True):
                     match output.role:
                         case "param":
@@ -286,7 +308,7 @@ class TrainStep:
                         case _:
                             series = f"optim/{output.name}"
                             series = f"{series}.{update.group}" if several else series
-                            updated.reported.setdefault(series, float(result))
+                            updated.reported.setdefault(series, result)
         return updated
 
 
@@ -296,16 +318,9 @@ def _no_totals(call: Call) -> dict[str, Array]:
     return {slot.name: np.ones(slot.type.shape, NUMPY_DTYPE[slot.type.dtype]) for slot in slots}
 
 
-def _refusal(gathered: _Gathered, batches: Sequence[_Microbatch]) -> Refusal:
+def _refusal(gathered: _Gathered, batches: Sequence[_Microbatch], arrays: Arrays) -> Refusal:
     for i, loss in enumerate(gathered.losses):
         if not math.isfinite(loss):
             return Refusal("loss", i, tuple(batches[i].indices.tolist()))
     records = np.concatenate([batch.indices for batch in batches])
-    return Refusal(first_not_finite(gathered.gradients), None, tuple(records.tolist()))
-
-
-def _with_row(current: Array, committed: Array, row: int, value: Array) -> Array:
-    # The first row to change makes the copy, so that a refused step leaves the committed buffer as it was.
-    fresh = current.copy() if current is committed else current
-    fresh[row] = value
-    return fresh
+    return Refusal(arrays.first_not_finite(gathered.gradients), None, tuple(records.tolist()))

@@ -6,7 +6,7 @@ from attrs import define, field
 
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Calls, Contexts, Tensors, state_name
-from sexpgpu.runtime.engine import Array
+from sexpgpu.runtime.engine import Tensor
 from sexpgpu.runtime.plan import Plan
 
 
@@ -18,9 +18,9 @@ class Views:
     calls: Calls
     plan: Plan
     contexts: Contexts
-    _seen: dict[str, Array] | None = field(default=None, init=False)
+    _seen: dict[str, Tensor] | None = field(default=None, init=False)
 
-    def parameters(self, step: int, tensors: Tensors) -> dict[str, Array]:
+    def parameters(self, step: int, tensors: Tensors) -> dict[str, Tensor]:
         """All parameters by path after `step` steps; those without a view are the trained arrays themselves."""
         if self._seen is None:
             self._seen = dict(tensors.params)
@@ -31,15 +31,16 @@ class Views:
                 progress=step / self.plan.steps,
                 stage=0,
             )
+            placed = self.calls.arrays.place(scalars, {}) if self.experiment.views else {}
             for path, graph in self.experiment.views.items():
-                self._seen[path] = self._one(path, graph, tensors, scalars)
+                self._seen[path] = self._one(path, graph, tensors, placed)
         return self._seen
 
     def forget(self) -> None:
         """The parameters or states have changed."""
         self._seen = None
 
-    def _one(self, path: str, graph: str, tensors: Tensors, scalars: dict[str, Array]) -> Array:
+    def _one(self, path: str, graph: str, tensors: Tensors, scalars: dict[str, Tensor]) -> Tensor:
         call = self.calls.get(graph)
         inputs = []
         for slot in call.executable.spec.inputs:

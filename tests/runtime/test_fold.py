@@ -16,7 +16,8 @@ def fold(values: list[np.ndarray], rows: list[int], tree: bool) -> np.ndarray:
     means = MeanFold(rows, tree)
     for value in values:
         means.add(value)
-    return means.mean()
+    result: np.ndarray = means.mean()
+    return result
 
 
 @pytest.mark.parametrize("tree", [False, True])

@@ -1,0 +1,149 @@
+"""Where the tensors of a run live and the little arithmetic that the loop itself does on them.
+
+A graph's inputs and results are arrays of its engine: NumPy's on a CPU, others where a device has memory of its own.
+The loop holds them without looking inside; what it needs to know it asks of `Arrays`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from attrs import define, field
+
+from sexpgpu.experiment import Output, OutputRole
+from sexpgpu.runtime import norm
+from sexpgpu.runtime.engine import Array, Tensor
+from sexpgpu.runtime.memory import Spare, held_bytes, peak_bytes
+from sexpgpu.tensortype import DType
+
+
+class NoMemory(Exception):
+    """The device has not so many bytes to give, all that could be let go included."""
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(nbytes)
+        self.nbytes = nbytes
+
+
+class Arrays(Protocol):
+    """The arithmetic of one engine's tensors.
+
+    What is said to belong to the callee may be written over. Sums keep the order in which they are asked for, so that
+    results do not depend on threads or blocks.
+    """
+
+    def place(self, arrays: Mapping[str, Array], dtypes: Mapping[str, DType]) -> dict[str, Tensor]:
+        """Host arrays to where graphs read them; `dtypes` has those that NumPy cannot tell: bf16."""
+        ...
+
+    def host(self, tensor: Tensor) -> Array:
+        """The values as a NumPy array, which may be the tensor itself."""
+        ...
+
+    def take(self, outputs: Sequence[Output], roles: frozenset[OutputRole]) -> list[Tensor | None]:
+        """Memory for those results of a graph that have one of the roles, where some is to be used again."""
+        ...
+
+    def give(self, tensor: Tensor) -> None:
+        """Take back a tensor that nobody reads any more."""
+        ...
+
+    def plus(self, left: Tensor, right: Tensor) -> Tensor:
+        """left + right; `left` belongs to the callee."""
+        ...
+
+    def times(self, tensor: Tensor, factor: float) -> Tensor:
+        """Every element times a number of its type; `tensor` belongs to the callee."""
+        ...
+
+    def over(self, tensor: Tensor, divisor: float) -> Tensor:
+        """Every element divided by a number of its type; `tensor` belongs to the callee."""
+        ...
+
+    def with_row(self, current: Tensor, committed: Tensor, row: int, value: Tensor) -> Tensor:
+        """`current` with another row; a copy while it still is `committed`, which stays as it is."""
+        ...
+
+    def global_norm(self, gradients: Iterable[Tensor]) -> float:
+        """sqrt of the sum of all squares: in the gradients' type over blocks, the blocks in double precision."""
+        ...
+
+    def clip(self, gradients: dict[str, Tensor], norm: float, limit: float) -> None:
+        """Scale all gradients by min(1, limit / (norm + 1e-6)); they belong to the callee."""
+        ...
+
+    def first_not_finite(self, tensors: Mapping[str, Tensor]) -> str | None:
+        """The name of the first tensor that holds a NaN or an infinity."""
+        ...
+
+    def release(self) -> None:
+        """Let go of all memory that waits to be used again."""
+        ...
+
+    def peak_bytes(self) -> int:
+        """The most memory that was in use at once."""
+        ...
+
+    def held_bytes(self) -> int:
+        """Memory that is in use now."""
+        ...
+
+
+@define
+class HostArrays:
+    """NumPy arrays in the memory of this process."""
+
+    _spare: Spare = field(factory=Spare, init=False)
+
+    def place(self, arrays: Mapping[str, Array], dtypes: Mapping[str, DType]) -> dict[str, Tensor]:
+        return dict(arrays)
+
+    def host(self, tensor: Tensor) -> Array:
+        array: Array = tensor
+        return array
+
+    def take(self, outputs: Sequence[Output], roles: frozenset[OutputRole]) -> list[Tensor | None]:
+        return list(self._spare.take(outputs, roles))
+
+    def give(self, tensor: Tensor) -> None:
+        self._spare.give(tensor)
+
+    def plus(self, left: Tensor, right: Tensor) -> Tensor:
+        # In place where that is possible: a step's gradients are as large as the model.
+        return np.asarray(np.add(left, right, out=_writeable(left)))
+
+    def times(self, tensor: Tensor, factor: float) -> Tensor:
+        return np.asarray(np.multiply(tensor, tensor.dtype.type(factor), out=_writeable(tensor)))
+
+    def over(self, tensor: Tensor, divisor: float) -> Tensor:
+        return np.asarray(np.divide(tensor, tensor.dtype.type(divisor), out=_writeable(tensor)))
+
+    def with_row(self, current: Tensor, committed: Tensor, row: int, value: Tensor) -> Tensor:
+        # The first row to change makes the copy, so that a refused step leaves the committed buffer as it was.
+        fresh = current.copy() if current is committed else current
+        fresh[row] = value
+        return fresh
+
+    def global_norm(self, gradients: Iterable[Tensor]) -> float:
+        return norm.global_norm(gradients)
+
+    def clip(self, gradients: dict[str, Tensor], norm_: float, limit: float) -> None:
+        norm.clip(gradients, norm_, limit)
+
+    def first_not_finite(self, tensors: Mapping[str, Tensor]) -> str | None:
+        return norm.first_not_finite(tensors)
+
+    def release(self) -> None:
+        self._spare = Spare()
+
+    def peak_bytes(self) -> int:
+        return peak_bytes()
+
+    def held_bytes(self) -> int:
+        return held_bytes()
+
+
+def _writeable(array: Array) -> Array | None:
+    return array if array.flags.writeable else None
