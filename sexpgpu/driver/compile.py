@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
@@ -15,7 +14,6 @@ from sexpgpu.diag import Diagnostics, SxError
 from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.entry import require_file
-from sexpgpu.driver.handover import take_over
 from sexpgpu.driver.islands import Policy, PolicyWatch
 from sexpgpu.driver.pipeline import EVERY, Passes, run_named
 from sexpgpu.experiment import Experiment, Graph, Manifest
@@ -26,11 +24,13 @@ from sexpgpu.lang.session import Session
 from sexpgpu.lang.standard import standard_session
 from sexpgpu.lang.toplevel import FormResult
 from sexpgpu.passes.base import Timing, graphs
-from sexpgpu.plan.records import Plans
 from sexpgpu.trace.arguments import CHOICES
 from sexpgpu.trace.assemble import SUMS, TRAIN, Traced, assemble
 from sexpgpu.trace.builtins import LIBRARIES
 from sexpgpu.trace.declarations import Declarations, Flags, declaring
+
+if TYPE_CHECKING:
+    from sexpgpu.plan.records import Plans
 
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 """Where the standard modules are, as files a user can read."""
@@ -146,7 +146,7 @@ def finish(done: Compilation, pipeline: str = "shared") -> None:
         return
     try:
         passes = done.passes
-        after = 0 if passes.start is None else take_over(done.traced.tracer, done.context, pipeline, passes)
+        after = 0 if passes.start is None else _taken_over(done, pipeline)
         watch = PolicyWatch(passes.observer)
         watched = evolve(passes, observer=watch)
         done.timings = tuple(run_named(done.module, done.context, pipeline, watched, after))
@@ -154,6 +154,13 @@ def finish(done: Compilation, pipeline: str = "shared") -> None:
         conclude(done, map(read_graph, graphs(done.module)))
     except SxError as fault:
         done.diagnostics.report(fault.diagnostic)
+
+
+def _taken_over(done: Compilation, pipeline: str) -> int:
+    from sexpgpu.driver.handover import take_over  # few compilations go on from a dump
+
+    assert done.traced is not None
+    return take_over(done.traced.tracer, done.context, pipeline, done.passes)
 
 
 def conclude(done: Compilation, compiled: Iterable[Graph]) -> None:
@@ -179,6 +186,8 @@ def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, li
 
 def manifest_of(session: Session, path: Path) -> Manifest:
     """Sources with their digests, the selection with the source of each value, the version."""
+    import hashlib  # which waits for MLIR where that is still being linked
+
     texts = sources_of(session, path)
     sources = [(name, hashlib.sha256(text.encode()).hexdigest()) for name, text in texts.items()]
     selected = session.selected

@@ -16,7 +16,6 @@ from attrs import evolve, frozen
 from sexpgpu import knobs
 from sexpgpu.diag import SxError, error, nearest
 from sexpgpu.dialects.context import Context
-from sexpgpu.driver.dump import Dump
 from sexpgpu.driver.reproduce import BROKEN, reproduce
 from sexpgpu.passes import PASSES, PIPELINES
 from sexpgpu.passes.base import Hook, Pass, Timing, parse_pass, run_pipeline
@@ -165,6 +164,8 @@ def run_named(module: Any, context: Context, pipeline: str, passes: Passes = EVE
     observers = [passes.observer] if passes.observer is not None else []
     folder = knobs.DUMP.get()
     if folder is not None and passes.part is not None:
+        from sexpgpu.driver.dump import Dump  # asked for by few
+
         observers.append(Dump(folder / passes.part, pipeline, "SEXPGPU_DUMP"))
     for observer in observers if after == 0 else []:
         observer(0, TRACED, module, None)

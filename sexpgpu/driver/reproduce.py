@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,8 @@ def reproduce(module: Any, failed: list[Pass], cause: Exception, *, write: bool 
     said = f"{failed[0]} failed: {type(cause).__name__}: {cause}"
     if not write:
         return PassFailed(said)
+    import hashlib  # no compilation that ends well needs it here
+
     text = str(module.operation.get_asm(enable_debug_info=True))
     flags = " ".join(f"--{each}" for each in failed)
     digest = hashlib.sha256(f"{flags}\n{text}".encode()).hexdigest()[:12]

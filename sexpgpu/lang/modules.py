@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from sexpgpu.diag import Culprit, Diagnostic, Diagnostics, Note, SxError, error, nearest
+from sexpgpu.diag import Culprit, Diagnostic, Diagnostics, Note, Span, SxError, error, nearest
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.grammar import fault, items_of, malformed
 from sexpgpu.lang.builtin import show
@@ -28,6 +28,11 @@ SHAPE = '(require "sexpgpu/name" | "./file.sx" [:as alias] [:import (name...)])'
 STANDARD = "sexpgpu/"
 STANDARD_INPUT = "-"
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
+
+
+def written_by_user(span: Span) -> bool:
+    """Whether the place is in no file of the product's own."""
+    return span.file[:1] not in ("", "<") and not Path(span.file).is_relative_to(LIBRARY)
 
 
 @frozen(eq=False)

@@ -12,8 +12,8 @@ from sexpgpu.dialects.locations import span_of
 from sexpgpu.dialects.read import op_name
 from sexpgpu.dialects.reverse import differentiated
 from sexpgpu.dialects.signature import type_of
+from sexpgpu.lang.modules import written_by_user
 from sexpgpu.trace.graph import GraphTrace
-from sexpgpu.trace.mending.scene import written_by_user
 from sexpgpu.trace.models import Model, Parameter
 
 NAMED: Final = 3

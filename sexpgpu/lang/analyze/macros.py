@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from sexpgpu.lang.analyze.destructure import destructure, let_star
@@ -53,12 +54,25 @@ def macro_function(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place
 def local_macro(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place: Place) -> Macro:
     """A macrolet's macro. Its expander sees the macros around it, but no run-time bindings.
 
-    One that a form of the product's own wrote, as `defmodel` writes `defparam`, is as quiet as that form.
+    One that a form of the product's own wrote, as `defmodel` writes `defparam`, is as quiet as that form, and is
+    compiled when a call of it is expanded: no mistake of the user's is in it.
     """
     outer = compile_time_scope(scope)
-    expander = an.session.compile_function(an.module, macro_function(an, name, parts, outer, place), place)
+
+    def compiled() -> Callable[..., Any]:
+        return an.session.compile_function(an.module, macro_function(an, name, parts, outer, place), place)
+
     sections = parse_lambda_list(*parts[1], destructuring=True)
     quiet = place.trail is None and parts[0][1].start == place.start  # its name has no place of its own
+    if not quiet:
+        return Macro(name, compiled(), sections.text, place.span)
+    made: list[Callable[..., Any]] = []
+
+    def expander(call: Any, environment: Any) -> Any:
+        if not made:
+            made.append(compiled())
+        return made[0](call, environment)
+
     return Macro(name, expander, sections.text, place.span, quiet)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -18,7 +17,7 @@ from sexpgpu.lang.builtin import python_name
 from sexpgpu.lang.enclosing import ListText, list_around
 from sexpgpu.lang.faults import frames_at
 from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, lisp_list, one, symbol
-from sexpgpu.lang.modules import LIBRARY
+from sexpgpu.lang.modules import written_by_user
 from sexpgpu.lang.reader import read_text
 from sexpgpu.lang.session import Session
 from sexpgpu.trace.models import Model
@@ -155,11 +154,6 @@ def scene_of(session: Session, fault: SxError) -> Scene | None:
     if frames is None:
         return Scene(session, fault, form, None, None)
     return Scene(session, fault, executed, *frames)
-
-
-def written_by_user(span: Span) -> bool:
-    """Whether the place is in no file of the product's own."""
-    return span.file[:1] not in ("", "<") and not Path(span.file).is_relative_to(LIBRARY)
 
 
 def _list_at(session: Session, span: Span) -> ListText | None:

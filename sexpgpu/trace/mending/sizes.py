@@ -10,9 +10,10 @@ from typing import Any
 from sexpgpu.diag import Span
 from sexpgpu.lang.enclosing import ListText, symbols_in
 from sexpgpu.lang.forms import Symbol
+from sexpgpu.lang.modules import written_by_user
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.graph import active_graph
-from sexpgpu.trace.mending.scene import Change, Proposal, Scene, written_by_user
+from sexpgpu.trace.mending.scene import Change, Proposal, Scene
 from sexpgpu.trace.models import Model, Parameter, name_tree, settle
 from sexpgpu.trace.tensor import TensorLike
 
