@@ -12,11 +12,9 @@ from sexpgpu.passes.gpu.layout import Layout
 from sexpgpu.passes.gpu.memory import Operand
 from sexpgpu.passes.gpu.scalar import MEMORY
 from sexpgpu.plan.dataflow import Dataflow
-from sexpgpu.plan.records import Launch, Launches
+from sexpgpu.plan.records import FAULTS, Launch, Launches
 from sexpgpu.tensortype import TensorType
 
-FAULTS = -1
-"""The argument of a kernel that is what the host looks at for indices out of range."""
 _LARGE = 1 << 30
 """Elements from which on indices need 64 bits; half of what 32 hold, since a last block counts past the end."""
 

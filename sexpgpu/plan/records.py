@@ -93,13 +93,20 @@ class Tiles:
     folds: tuple[str, ...]
 
 
+FAULTS = -1
+"""The argument of a kernel that is what the host looks at for indices out of range.
+
+Four i32: whether there was one, the index, the length of its axis, and a word that is not used.
+"""
+
+
 @frozen
 class Launch:
     """One kernel run once by a grid of blocks of threads.
 
-    `args` are its pointers: numbers of the step's operands, then of its results, then of its temporaries. What an
-    operand's pointer points to is the buffer that its slot looks into, from the first byte: offsets and strides of
-    views are in the kernel. `shared` are bytes of dynamic shared memory.
+    `args` are its pointers: numbers of the step's operands, then of its results, then of its temporaries, or `FAULTS`.
+    What an operand's pointer points to is the buffer that its slot looks into, from the first byte: offsets and strides
+    of views are in the kernel. `shared` are bytes of dynamic shared memory.
     """
 
     kernel: str

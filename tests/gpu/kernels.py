@@ -13,10 +13,10 @@ from sexpgpu.dialects.opdef import Array, numpy_dtype
 from sexpgpu.passes import PASSES
 from sexpgpu.passes.base import graphs, parse_pass, run_pipeline
 from sexpgpu.passes.gpu.modules import ptx_of
-from sexpgpu.passes.gpu.task import FAULTS, device_itemsize
+from sexpgpu.passes.gpu.task import device_itemsize
 from sexpgpu.passes.planned import plan_of
 from sexpgpu.plan.build import temporary_offsets
-from sexpgpu.plan.records import Fixed, GraphPlan, Launches, View
+from sexpgpu.plan.records import FAULTS, Fixed, GraphPlan, Launches, View
 from sexpgpu.sim import Checks, Machine
 from sexpgpu.tensortype import DType, TensorType
 
