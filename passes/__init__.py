@@ -61,6 +61,14 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     ),
     # What each device adds: it groups, orders and lays out for itself.
     "cpu": ("sx-fuse", "sx-schedule", "sx-plan-memory"),
+    "cuda": (
+        "sx-fuse=target=cuda",
+        "sx-schedule",
+        "sx-to-gpu",
+        "sx-plan-memory=target=cuda",
+        "sx-to-nvvm",
+        "sx-to-ptx",
+    ),
     # All that can find a fault; what is left to simplify afterwards would only be thrown away.
     "check": ("sx-step-sums", "sx-simplify", "sx-autodiff"),
 }

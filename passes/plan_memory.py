@@ -18,15 +18,18 @@ from typing import Any, ClassVar
 
 from mlir import ir
 
+from sexpgpu.diag import error
 from sexpgpu.dialects.context import Context
 from sexpgpu.passes.base import Pass, graphs
 from sexpgpu.passes.flow import operations_of, read_flow
-from sexpgpu.plan.allocation import Allocation
-from sexpgpu.plan.build import allocation_of
+from sexpgpu.plan.allocation import SIZES, Allocation
+from sexpgpu.plan.build import allocation_of, has_workspace
 from sexpgpu.plan.dataflow import Dataflow
 from sexpgpu.plan.records import At
 
 OFFSETS, ARENA, LIVE, PEAK = "sx.at", "sx.arena", "sx.live", "sx.peak"
+TARGET = "sx.target"
+"""On a function whose values have the sizes that they have on a target other than the CPU."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,25 @@ class PlanMemory(Pass):
     """Lays out an arena for every graph that reads something."""
 
     name: ClassVar[str] = "plan-memory"
+    target: str = "cpu"
 
     def run(self, module: Any, context: Context) -> str:
+        if self.target not in SIZES:
+            raise error(
+                "E-IR-011",
+                f"`sx-plan-memory`: `{self.target}` is no value for `target`",
+                expected=" or ".join(SIZES),
+            )
+        sizes = SIZES[self.target]
         largest = live = count = 0
         for func in graphs(module):
             if len(func.regions[0].blocks[0].arguments) == 0:
                 continue  # an initializer runs once
-            flow = read_flow(func, places=False)
-            found = allocation_of(flow)
+            flow = read_flow(func)
+            found = allocation_of(flow, sizes)
             _write(func, flow, found, context.mlir)
+            if self.target != "cpu":
+                func.attributes[TARGET] = ir.StringAttr.get(self.target, context=context.mlir)
             assert found.memory is not None
             count += sum(isinstance(home, At) for home in found.homes)
             if found.memory.arena > largest:
@@ -55,7 +68,7 @@ def _write(func: Any, flow: Dataflow, found: Allocation, mlir: Any) -> None:
     for node, workspace, op in zip(flow.nodes, found.workspaces, ops, strict=False):
         homes = [found.homes[value] for value in node.outs]
         offsets = [home.offset if isinstance(home, At) else -1 for home in homes]
-        if node.bodies:
+        if has_workspace(node):
             offsets.append(workspace[0])
         if any(offset >= 0 for offset in offsets):
             op.attributes[OFFSETS] = ir.DenseI64ArrayAttr.get(offsets, context=mlir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mlir import ir
@@ -13,6 +14,18 @@ from sexpgpu.dialects.context import Context
 def gpu_modules(module: Any) -> list[Any]:
     """The operations `gpu.module` of a module."""
     return [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
+
+
+def binaries(module: Any) -> list[Any]:
+    """The operations `gpu.binary` of a module."""
+    return [op.operation for op in module.body.operations if op.operation.name == "gpu.binary"]
+
+
+def chip_of(binary: Any) -> str:
+    """The chip that a `gpu.binary` was made for: `sm_80`."""
+    target = str(gpu.ObjectAttr(ir.ArrayAttr(binary.attributes["objects"])[0]).target)
+    found = re.search(r'chip = "(\w+)"', target)
+    return found[1] if found is not None else "sm_75"  # which the target leaves out: it is upstream's default
 
 
 def replaced(op: Any, context: Context, pipeline: str) -> list[Any]:

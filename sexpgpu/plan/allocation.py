@@ -21,6 +21,18 @@ def cpu_bytes(type: TensorType) -> int:
     return type.size * numpy_dtype(type.dtype).itemsize
 
 
+_DEVICE_ITEM = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "bf16": 2, "u8": 1, "bool": 1}
+
+
+def device_bytes(type: TensorType) -> int:
+    """Bytes of a tensor in the memory of a GPU."""
+    return type.size * _DEVICE_ITEM[type.dtype]
+
+
+SIZES: dict[str, Sizes] = {"cpu": cpu_bytes, "cuda": device_bytes}
+"""The bytes of a tensor on each target."""
+
+
 @frozen(eq=False)
 class Sharing:
     """`roots` names for each value the one whose memory it lives in; `last` the step after which that is not read.

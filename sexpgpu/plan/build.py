@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sexpgpu.experiment import Graph
-from sexpgpu.plan.allocation import Allocation, allocate, cpu_bytes, homes_of, sharing
+from sexpgpu.plan.allocation import Allocation, Sizes, allocate, cpu_bytes, homes_of, sharing
 from sexpgpu.plan.arena import aligned
 from sexpgpu.plan.dataflow import Dataflow, Node, Structure
 from sexpgpu.plan.records import GraphPlan, Launches, Slot, Step, Turns
@@ -20,7 +20,7 @@ INNER = Graph("", "", (), ())
 TEMPORARY_ALIGNMENT = 256
 
 
-def build(spec: Graph, flow: Dataflow, allocation: Allocation | None) -> GraphPlan:
+def build(spec: Graph, flow: Dataflow, allocation: Allocation | None, sizes: Sizes = cpu_bytes) -> GraphPlan:
     """The plan of a graph; without an allocation every value gets memory of its own when it is made."""
     if allocation is None:
         homes = tuple(homes_of(flow, sharing(flow)))
@@ -34,31 +34,41 @@ def build(spec: Graph, flow: Dataflow, allocation: Allocation | None) -> GraphPl
         else:
             attrs = tuple(node.attrs.items())
             bodies = tuple(
-                [build(INNER, body, body_allocation(body.structure) if planned else None) for body in node.bodies]
+                [
+                    build(INNER, body, body_allocation(body.structure, sizes) if planned else None, sizes)
+                    for body in node.bodies
+                ]
             )
             steps.append(Step(node.name, node.ins, node.outs, attrs, node.how, bodies, workspace, node.span, node.path))
     slots = tuple([Slot(type, home) for type, home in zip(flow.types, allocation.homes, strict=True)])
     return GraphPlan(spec, slots, tuple(steps), tuple(constants), flow.results, allocation.memory)
 
 
-def allocation_of(flow: Dataflow) -> Allocation:
+def allocation_of(flow: Dataflow, sizes: Sizes = cpu_bytes) -> Allocation:
     """Lay out the arena of a graph, its bodies' within it."""
-    return allocate(flow, [workspace_of(node) for node in flow.nodes])
+    return allocate(flow, [workspace_of(node, sizes) for node in flow.nodes], sizes)
 
 
 @functools.lru_cache(maxsize=1024)
-def body_allocation(structure: Structure) -> Allocation:
+def body_allocation(structure: Structure, sizes: Sizes = cpu_bytes) -> Allocation:
     """The arena of a body. Layers repeat, so most bodies have been laid out before."""
-    return allocation_of(structure.flow)
+    return allocation_of(structure.flow, sizes)
 
 
-def workspace_of(node: Node) -> int:
-    """The bytes that a loop or a group needs while it runs: the arena of its body, and two sets of a loop's states."""
+def has_workspace(node: Node) -> bool:
+    """Whether a node needs memory beside its operands and results."""
+    return bool(node.bodies) or (isinstance(node.how, Launches) and bool(node.how.temporaries))
+
+
+def workspace_of(node: Node, sizes: Sizes = cpu_bytes) -> int:
+    """The bytes that a loop or a group needs while it runs: the arena of its body and two sets of a loop's states, or
+    the temporaries of its kernels.
+    """
     if isinstance(node.how, Launches):
         return temporary_offsets(node.how.temporaries)[-1]
-    size = max((_arena(body) for body in node.bodies), default=0)
+    size = max((_arena(body, sizes) for body in node.bodies), default=0)
     if isinstance(node.how, Turns):
-        size += 2 * sum(state_sizes(node.bodies[0], node.how.states))
+        size += 2 * sum(state_sizes(node.bodies[0], node.how.states, sizes))
     return size
 
 
@@ -70,13 +80,13 @@ def temporary_offsets(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(offsets)
 
 
-def state_sizes(body: Dataflow, states: int) -> Sequence[int]:
+def state_sizes(body: Dataflow, states: int, sizes: Sizes = cpu_bytes) -> Sequence[int]:
     """The aligned bytes of the states that a loop's body gives."""
-    return [aligned(cpu_bytes(body.types[value])) for value in body.results[:states]]
+    return [aligned(sizes(body.types[value])) for value in body.results[:states]]
 
 
-def _arena(body: Dataflow) -> int:
-    memory = body_allocation(body.structure).memory
+def _arena(body: Dataflow, sizes: Sizes) -> int:
+    memory = body_allocation(body.structure, sizes).memory
     assert memory is not None
     return memory.arena
 
