@@ -141,7 +141,7 @@ class Kernel:
             self.faults = Pointer(body.arguments[len(arguments)], "i32")
 
     def end(self) -> None:
-        self._op("gpu.return", [], [])
+        self.emit("gpu.return", [], [])
 
     # Numbers
 
@@ -153,13 +153,13 @@ class Kernel:
             attribute = ir.IntegerAttr.get(scalar, _wrapped(int(value), type))
         if lanes:
             attribute = ir.DenseElementsAttr.get_splat(self.type(type, lanes), attribute)
-        return Reg(self._op("arith.constant", [self.type(type, lanes)], [], {"value": attribute}), type, lanes)
+        return Reg(self.emit("arith.constant", [self.type(type, lanes)], [], {"value": attribute}), type, lanes)
 
     def op(self, name: str, *operands: Reg, type: str | None = None, **attributes: Any) -> Reg:
         """An operation whose result is like its first operand, or of another scalar `type`."""
         first = operands[0]
         kind = type if type is not None else first.type
-        value = self._op(name, [self.type(kind, first.lanes)], [o.value for o in operands], attributes)
+        value = self.emit(name, [self.type(kind, first.lanes)], [o.value for o in operands], attributes)
         return Reg(value, kind, first.lanes)
 
     def compare(self, how: str, a: Reg, b: Reg) -> Reg:
@@ -171,7 +171,7 @@ class Kernel:
         return self.op("arith.cmpi", a, b, type="i1", predicate=self._i64(predicate))
 
     def select(self, condition: Reg, a: Reg, b: Reg) -> Reg:
-        value = self._op("arith.select", [self.type(a.type, a.lanes)], [condition.value, a.value, b.value])
+        value = self.emit("arith.select", [self.type(a.type, a.lanes)], [condition.value, a.value, b.value])
         return Reg(value, a.type, a.lanes)
 
     def wide_product(self, a: Reg, b: int) -> tuple[Reg, Reg]:
@@ -244,27 +244,27 @@ class Kernel:
 
     def _place(self, name: str) -> Reg:
         mlir = self.context.mlir
-        value = self._op(name, [ir.IndexType.get(mlir)], [], {"dimension": ir.Attribute.parse("#gpu<dim x>", mlir)})
-        return Reg(self._op("arith.index_castui", [self.type(self.index)], [value]), self.index)
+        value = self.emit(name, [ir.IndexType.get(mlir)], [], {"dimension": ir.Attribute.parse("#gpu<dim x>", mlir)})
+        return Reg(self.emit("arith.index_castui", [self.type(self.index)], [value]), self.index)
 
     # Vectors
 
     def splat(self, a: Reg, lanes: int) -> Reg:
         if not lanes or a.lanes:
             return a
-        return Reg(self._op("vector.broadcast", [self.type(a.type, lanes)], [a.value]), a.type, lanes)
+        return Reg(self.emit("vector.broadcast", [self.type(a.type, lanes)], [a.value]), a.type, lanes)
 
     def lane(self, a: Reg, number: int) -> Reg:
         """One element of a vector; a scalar is the same in every lane."""
         if not a.lanes:
             return a
         where = {"static_position": ir.DenseI64ArrayAttr.get([number], context=self.context.mlir)}
-        return Reg(self._op("vector.extract", [self.type(a.type)], [a.value], where), a.type)
+        return Reg(self.emit("vector.extract", [self.type(a.type)], [a.value], where), a.type)
 
     def pack(self, elements: Sequence[Reg]) -> Reg:
         """A vector of scalars."""
         type = elements[0].type
-        value = self._op("vector.from_elements", [self.type(type, len(elements))], [e.value for e in elements])
+        value = self.emit("vector.from_elements", [self.type(type, len(elements))], [e.value for e in elements])
         return Reg(value, type, len(elements))
 
     # Memory
@@ -275,13 +275,13 @@ class Kernel:
         attributes: dict[str, Any] = {"ordering": self._i64(0), "alignment": self._align(base, lanes, aligned)}
         if base.constant:
             attributes["invariant"] = ir.UnitAttr.get(context=mlir)
-        value = self._op("llvm.load", [self.type(base.type, lanes)], [self.address(base, index)], attributes)
+        value = self.emit("llvm.load", [self.type(base.type, lanes)], [self.address(base, index)], attributes)
         return Reg(value, base.type, lanes)
 
     def store(self, value: Reg, base: Pointer, index: Index, aligned: bool = True) -> None:
         assert value.type == base.type, (value.type, base.type)
         attributes = {"ordering": self._i64(0), "alignment": self._align(base, value.lanes, aligned)}
-        self._op("llvm.store", [], [value.value, self.address(base, index)], attributes)
+        self.emit("llvm.store", [], [value.value, self.address(base, index)], attributes)
 
     def address(self, base: Pointer, index: Index) -> Any:
         mlir = self.context.mlir
@@ -293,7 +293,7 @@ class Kernel:
             "elem_type": ir.TypeAttr.get(self.type(base.type), context=mlir),
             "rawConstantIndices": ir.DenseI32ArrayAttr.get([number], context=mlir),
         }
-        return self._op("llvm.getelementptr", [base.value.type], operands, attributes)
+        return self.emit("llvm.getelementptr", [base.value.type], operands, attributes)
 
     def _align(self, base: Pointer, lanes: int, aligned: bool) -> ir.Attribute:
         size = BYTES[base.type] * (max(lanes, 1) if aligned else 1)
@@ -305,7 +305,7 @@ class Kernel:
         whole = self.type(type, lanes)
         each = ", ".join(map(str, range(lanes)))
         value = ir.Attribute.parse(f"dense<[{each}]> : {whole}", self.context.mlir)
-        return Reg(self._op("arith.constant", [whole], [], {"value": value}), type, lanes)
+        return Reg(self.emit("arith.constant", [whole], [], {"value": value}), type, lanes)
 
     def joined(self, vectors: Sequence[Reg]) -> Reg:
         """One vector behind another."""
@@ -328,13 +328,13 @@ class Kernel:
         start = ir.InsertionPoint.at_block_begin(self.module.block)
         ir.Operation.create("llvm.mlir.global", attributes=attributes, regions=1, loc=self.location, ip=start)
         symbol = {"global_name": ir.FlatSymbolRefAttr.get(name, context=mlir)}
-        value = self._op("llvm.mlir.addressof", [ir.Type.parse("!llvm.ptr<3>", mlir)], [], symbol)
+        value = self.emit("llvm.mlir.addressof", [ir.Type.parse("!llvm.ptr<3>", mlir)], [], symbol)
         return Pointer(value, type, 3)
 
     # Threads together
 
     def barrier(self) -> None:
-        self._op("gpu.barrier", [], [])
+        self.emit("gpu.barrier", [], [])
 
     def shuffle(self, a: Reg, distance: int, how: str = "xor") -> Reg:
         """The value of the lane whose number differs by `distance`; 64-bit and 32-bit scalars."""
@@ -351,14 +351,14 @@ class Kernel:
         op = self._create("scf.if", [], [condition.value], {}, regions=2)
         with self._inside(op.regions[0].blocks.append()):
             yield
-            self._op("scf.yield", [], [])
+            self.emit("scf.yield", [], [])
 
     def choose(self, condition: Reg, then: Writer, otherwise: Writer, type: str, lanes: int = 0) -> Reg:
         """What one of two functions writes, a value of the type; what the other writes does not happen."""
         op = self._create("scf.if", [self.type(type, lanes)], [condition.value], {}, regions=2)
         for region, write in zip(op.regions, (then, otherwise), strict=True):
             with self._inside(region.blocks.append()):
-                self._op("scf.yield", [], [write().value])
+                self.emit("scf.yield", [], [write().value])
         return Reg(op.results[0], type, lanes)
 
     @contextmanager
@@ -374,7 +374,7 @@ class Kernel:
         turn = Loop(Reg(number, self.index), inside)
         with self._inside(body):
             yield turn
-            self._op("scf.yield", [], [v.value for v in turn.given])
+            self.emit("scf.yield", [], [v.value for v in turn.given])
         turn.results = [Reg(v, c.type, c.lanes) for v, c in zip(op.results, carried, strict=True)]
 
     @contextmanager
@@ -390,10 +390,10 @@ class Kernel:
     def type(self, name: str, lanes: int = 0) -> Any:
         return self.module.type(name, lanes)
 
-    def _op(
+    def emit(
         self, name: str, results: Sequence[Any], operands: Sequence[Any], attributes: dict[str, Any] | None = None
     ) -> Any:
-        """Adds an operation; its only result, or None."""
+        """Any operation of MLIR; its only result, or None."""
         made = self._create(name, results, operands, attributes or {})
         return made.results[0] if results else None
 
