@@ -1,0 +1,67 @@
+"""Who has seen whose writes: a clock for each warp and what each warp knows of the others' (vector clocks).
+
+A warp's clock counts the points where it synchronised. An access is ordered behind an earlier one of another warp when
+a barrier between them carried that warp's clock over (Lamport, 1978; Mattern, 1989).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import define, field
+
+from sexpgpu.sim.lanes import WARP, Lanes, Mask
+from sexpgpu.sim.types import Array
+
+
+@define(eq=False)
+class Clock:
+    """`now[b, w]` is the clock of warp `w` of block `b`; `known[b, w, v]` the latest of `v` that `w` has seen."""
+
+    now: Array
+    known: Array
+    left: dict[int, Array] = field(factory=dict)  # by barrier: what those who arrived without waiting knew
+
+    @classmethod
+    def of(cls, st: Lanes) -> Clock:
+        blocks, warps = len(st.blocks), st.shape.padded // WARP
+        return cls(np.ones((blocks, warps), np.int32), np.zeros((blocks, warps, warps), np.int32))
+
+    def _rows(self, lanes: Array) -> Array:
+        return np.asarray(lanes.reshape(*self.now.shape, WARP).any(2))
+
+    def _told(self) -> Array:
+        """What each warp can tell: what it knows, and its own clock."""
+        told = self.known.copy()
+        each = np.arange(self.now.shape[1])
+        told[:, each, each] = self.now
+        return told
+
+    def blocks(self, st: Lanes, lanes: Array | None, number: int = 0) -> None:
+        """The warps of `lanes` (all of them, for None) have met at a barrier of their block."""
+        if lanes is None:
+            self.known[:] = self.now[:, None, :]
+            self.now += 1
+            return
+        rows = self._rows(lanes)
+        met = np.where(rows[:, :, None], self._told(), 0).max(1)
+        if number in self.left:
+            here = np.asarray(rows.any(1))[:, None]
+            met = np.maximum(met, np.where(here, self.left[number], 0))
+            self.left[number] = np.where(here, 0, self.left[number])
+        self.known = np.where(rows[:, :, None], met[:, None, :], self.known)
+        self.now += rows
+
+    def arrives(self, st: Lanes, number: int, lanes: Array) -> None:
+        """The warps of `lanes` have arrived without waiting."""
+        rows = self._rows(lanes)
+        told = np.where(rows[:, :, None], self._told(), 0).max(1)
+        self.left[number] = np.maximum(self.left.get(number, np.zeros_like(told)), told)
+        self.now += rows
+
+    def warps(self, st: Lanes, m: Mask) -> None:
+        """Lanes have met within their warps."""
+        active = st.active(m)
+        if active is None:
+            self.now += 1
+        else:
+            self.now += self._rows(active)

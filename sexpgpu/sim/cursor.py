@@ -1,0 +1,161 @@
+"""A place in a list of tokens, and what is read the same way everywhere: literals, lists, variables."""
+
+from __future__ import annotations
+
+import struct
+
+from attrs import define, field
+
+from sexpgpu.diag import Span, SxError, error
+from sexpgpu.sim.lex import Token
+from sexpgpu.sim.source import Imm, Space, Variable
+from sexpgpu.sim.types import TYPES
+
+END = Token("", 0, "end")
+
+
+@define
+class Cursor:
+    """The tokens of a text, read from the front."""
+
+    tokens: list[Token]
+    file: str
+    text: str
+    at: int = 0
+    files: dict[int, str] = field(factory=dict)
+
+    @property
+    def done(self) -> bool:
+        return self.at >= len(self.tokens)
+
+    @property
+    def line(self) -> int:
+        if not self.tokens:
+            return 1
+        return self.tokens[min(self.at, len(self.tokens) - 1)].line
+
+    def peek(self, ahead: int = 0) -> str:
+        at = self.at + ahead
+        return self.tokens[at].text if at < len(self.tokens) else ""
+
+    def next(self) -> str:
+        if self.done:
+            raise self.fault("the text ends in the middle of something")
+        token = self.tokens[self.at]
+        self.at += 1
+        return token.text
+
+    def expect(self, text: str) -> None:
+        if self.peek() != text:
+            raise self.fault(f"{text!r} was expected, not {self.peek()!r}")
+        self.at += 1
+
+    def fault(self, message: str) -> SxError:
+        """E-SIM-001 at the token that is next."""
+        line = self.line
+        lines = self.text.split("\n")
+        width = len(lines[line - 1]) if line <= len(lines) else 0
+        return error("E-SIM-001", f"the text is not PTX: {message}", Span(self.file, line, 1, line, width + 1))
+
+    def rest_of_line(self) -> list[str]:
+        line = self.line
+        words: list[str] = []
+        while not self.done and self.tokens[self.at].line == line:
+            words.append(self.next())
+        return words
+
+    def skip_to(self, text: str) -> None:
+        """Past the next `text`; for `{` up to it."""
+        while self.peek() != text:
+            self.next()
+        if text != "{":
+            self.next()
+
+    def skip_braces(self) -> None:
+        depth = 0
+        while True:
+            token = self.next()
+            depth += (token == "{") - (token == "}")
+            if depth == 0:
+                return
+
+    def literal(self) -> Imm | None:
+        """A number with its sign, or None where there is none."""
+        negative = self.peek() == "-"
+        text = self.peek(1 if negative else 0)
+        if not text[:1].isdigit():
+            return None
+        self.at += 2 if negative else 1
+        value = number(text)
+        if not negative:
+            return value
+        if value.bits:
+            return Imm(int(value.value) ^ (1 << value.bits - 1), value.bits)
+        return Imm(-value.value)
+
+    def integer(self) -> int:
+        value = self.literal()
+        if value is None or isinstance(value.value, float):
+            raise self.fault("an integer was expected")
+        return int(value.value)
+
+    def variable(self, space: Space, found_size: bool) -> Variable:
+        """`.align 4 .b8 name[64]` behind its state space."""
+        align = 0
+        kind = None
+        while True:
+            word = self.next()
+            if word == ".align":
+                if kind is None:
+                    align = self.integer()
+                else:  # what a pointer parameter points to
+                    self.integer()
+            elif word == ".ptr":
+                while self.peek() in (".global", ".shared", ".const", ".local", ".align"):
+                    if self.next() == ".align":
+                        self.integer()
+            elif word[1:] in TYPES and word.startswith("."):
+                kind = TYPES[word[1:]]
+            elif word.startswith("."):
+                if word not in (".managed", ".attribute"):
+                    raise self.fault(f"{word} is no part of a declaration")
+            else:
+                break
+        if kind is None:
+            raise self.fault(f"{word} has no type")
+        count, unsized = 1, False
+        while self.peek() == "[":
+            self.next()
+            if self.peek() == "]":
+                unsized = True
+            else:
+                count *= self.integer()
+            self.expect("]")
+        size = 0 if unsized else count * kind.size
+        return Variable(word, space, size, align or kind.size, kind, unsized=unsized)
+
+
+def number(text: str) -> Imm:
+    """A literal as PTX writes it; hexadecimal floats keep their bits."""
+    text = text.removesuffix("U")
+    mark = text[1:2].lower()
+    if text[0] == "0" and mark == "f":
+        return Imm(int(text[2:], 16), 32)
+    if text[0] == "0" and mark == "d":
+        return Imm(int(text[2:], 16), 64)
+    if text[0] == "0" and mark == "x":
+        return Imm(int(text[2:], 16))
+    if text[0] == "0" and mark == "b":
+        return Imm(int(text[2:], 2))
+    if any(letter in text for letter in ".eE"):
+        return Imm(float(text))
+    return Imm(int(text, 8) if len(text) > 1 and text[0] == "0" else int(text))
+
+
+def float_of(value: Imm) -> float:
+    """The number that a float literal stands for."""
+    if value.bits == 32:
+        return float(struct.unpack("<f", struct.pack("<I", int(value.value)))[0])
+    if value.bits == 64:
+        return float(struct.unpack("<d", struct.pack("<Q", int(value.value)))[0])
+    return float(value.value)
