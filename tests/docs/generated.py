@@ -100,6 +100,7 @@ FAMILIES: Final = {
     "REDUCE": "what `reduce` keeps",
     "RUN": "the names and the run of an experiment",
     "SHAPE": "shapes of tensors",
+    "SIM": "the simulated GPU",
     "TYPE": "types of values",
     "VALUE": "values",
     "CASE": "clauses",
