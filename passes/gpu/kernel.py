@@ -7,103 +7,32 @@ conditions are `scf`, so that a value made inside one cannot be used outside by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 from mlir import ir
 
-from sexpgpu.dialects.context import Context
+from sexpgpu.passes.gpu.instructions import Instructions
+from sexpgpu.passes.gpu.registers import BYTES, FLOATS, WARP, Index, KernelModule, Loop, Pointer, Reg, Writer
 
-WARP = 32
-BYTES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "bf16": 2, "i8": 1, "i1": 1}
-"""Bytes of a scalar in memory; an i1 is only ever in a register."""
-FLOATS = frozenset({"f64", "f32", "bf16"})
+__all__ = ["BYTES", "FLOATS", "WARP", "Index", "Kernel", "KernelModule", "Loop", "Pointer", "Reg", "Writer"]
+
 _DYNAMIC = -2147483648  # `getelementptr` reads this index from an operand
 
 
-@frozen(eq=False)
-class Reg:
-    """A value in registers: one scalar of `type` (`lanes` 0) or a vector of `lanes` of them."""
-
-    value: Any
-    type: str
-    lanes: int = 0
-
-
-@frozen(eq=False)
-class Pointer:
-    """Where elements of `type` begin; `space` 1 is global memory, 3 shared. Aligned to `align` bytes."""
-
-    value: Any
-    type: str
-    space: int = 1
-    align: int = 16
-    constant: bool = False  # nothing writes there while the kernel runs
-
-
-Index = int | Reg
-Writer = Callable[[], Reg]
-
-
 @define(eq=False)
-class Loop:
-    """A turn of a loop while its body is written, and the loop's results behind it."""
-
-    index: Reg
-    carried: list[Reg]
-    given: list[Reg] = field(factory=list, init=False)
-    results: list[Reg] = field(factory=list, init=False)
-
-    def next(self, *values: Reg) -> None:
-        """What the next turn carries."""
-        self.given = list(values)
-
-
-@define(eq=False)
-class KernelModule:
-    """A `gpu.module` being filled: its block, and the MLIR types that its kernels share."""
-
-    context: Context
-    block: Any
-    _types: dict[tuple[str, int], Any] = field(factory=dict, init=False)
-
-    def type(self, name: str, lanes: int = 0) -> Any:
-        """The MLIR type of a scalar, or of a vector of them."""
-        found = self._types.get((name, lanes))
-        if found is None:
-            text = f"vector<{lanes}x{name}>" if lanes else name
-            found = self._types[name, lanes] = ir.Type.parse(text, self.context.mlir)
-        return found
-
-
-@define(eq=False)
-class Kernel:
+class Kernel(Instructions):
     """A kernel being written: `at` is where the next operation goes.
 
     `block` is the number of threads, along x: all kernels use one dimension of threads, and of blocks. `wide`: indices
     need 64 bits.
     """
 
-    module: KernelModule
-    name: str
-    block: int
-    wide: bool = False
     pointers: list[Pointer] = field(init=False, factory=list)
     faults: Pointer | None = field(init=False, default=None)
-    at: Any = field(init=False, default=None)
-    location: Any = field(init=False)
     _shared: int = field(init=False, default=0)
-
-    @property
-    def context(self) -> Context:
-        return self.module.context
-
-    @property
-    def index(self) -> str:
-        """The type of indices."""
-        return "i64" if self.wide else "i32"
 
     # Beginning and end
 
@@ -142,45 +71,6 @@ class Kernel:
 
     def end(self) -> None:
         self.emit("gpu.return", [], [])
-
-    # Numbers
-
-    def const(self, value: bool | int | float, type: str, lanes: int = 0) -> Reg:
-        scalar = self.type(type)
-        if type in FLOATS:
-            attribute = ir.FloatAttr.get(scalar, float(value), loc=self.location)
-        else:
-            attribute = ir.IntegerAttr.get(scalar, _wrapped(int(value), type))
-        if lanes:
-            attribute = ir.DenseElementsAttr.get_splat(self.type(type, lanes), attribute)
-        return Reg(self.emit("arith.constant", [self.type(type, lanes)], [], {"value": attribute}), type, lanes)
-
-    def op(self, name: str, *operands: Reg, type: str | None = None, **attributes: Any) -> Reg:
-        """An operation whose result is like its first operand, or of another scalar `type`."""
-        first = operands[0]
-        kind = type if type is not None else first.type
-        value = self.emit(name, [self.type(kind, first.lanes)], [o.value for o in operands], attributes)
-        return Reg(value, kind, first.lanes)
-
-    def compare(self, how: str, a: Reg, b: Reg) -> Reg:
-        """`how` is `eq ne lt le gt ge`, ordered but for `ne`; integers are signed."""
-        if a.type in ("f32", "f64"):
-            predicate = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}[how]
-            return self.op("arith.cmpf", a, b, type="i1", predicate=self._i64(predicate))
-        predicate = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}[how]
-        return self.op("arith.cmpi", a, b, type="i1", predicate=self._i64(predicate))
-
-    def select(self, condition: Reg, a: Reg, b: Reg) -> Reg:
-        value = self.emit("arith.select", [self.type(a.type, a.lanes)], [condition.value, a.value, b.value])
-        return Reg(value, a.type, a.lanes)
-
-    def wide_product(self, a: Reg, b: int) -> tuple[Reg, Reg]:
-        """The low and the high half of an unsigned product of 32-bit numbers."""
-        type = self.type("i32", a.lanes)
-        factor = self.const(b, "i32", a.lanes)
-        op = self._create("arith.mului_extended", [type, type], [a.value, factor.value], {})
-        low, high = op.results
-        return Reg(low, "i32", a.lanes), Reg(high, "i32", a.lanes)
 
     # Indices
 
@@ -247,26 +137,6 @@ class Kernel:
         value = self.emit(name, [ir.IndexType.get(mlir)], [], {"dimension": ir.Attribute.parse("#gpu<dim x>", mlir)})
         return Reg(self.emit("arith.index_castui", [self.type(self.index)], [value]), self.index)
 
-    # Vectors
-
-    def splat(self, a: Reg, lanes: int) -> Reg:
-        if not lanes or a.lanes:
-            return a
-        return Reg(self.emit("vector.broadcast", [self.type(a.type, lanes)], [a.value]), a.type, lanes)
-
-    def lane(self, a: Reg, number: int) -> Reg:
-        """One element of a vector; a scalar is the same in every lane."""
-        if not a.lanes:
-            return a
-        where = {"static_position": ir.DenseI64ArrayAttr.get([number], context=self.context.mlir)}
-        return Reg(self.emit("vector.extract", [self.type(a.type)], [a.value], where), a.type)
-
-    def pack(self, elements: Sequence[Reg]) -> Reg:
-        """A vector of scalars."""
-        type = elements[0].type
-        value = self.emit("vector.from_elements", [self.type(type, len(elements))], [e.value for e in elements])
-        return Reg(value, type, len(elements))
-
     # Memory
 
     def load(self, base: Pointer, index: Index, lanes: int = 0, aligned: bool = True) -> Reg:
@@ -299,18 +169,6 @@ class Kernel:
         size = BYTES[base.type] * (max(lanes, 1) if aligned else 1)
         return self._i64(min(size, base.align))
 
-    def counting(self, lanes: int, type: str = "") -> Reg:
-        """The vector 0, 1, 2, ..."""
-        type = type or self.index
-        whole = self.type(type, lanes)
-        each = ", ".join(map(str, range(lanes)))
-        value = ir.Attribute.parse(f"dense<[{each}]> : {whole}", self.context.mlir)
-        return Reg(self.emit("arith.constant", [whole], [], {"value": value}), type, lanes)
-
-    def joined(self, vectors: Sequence[Reg]) -> Reg:
-        """One vector behind another."""
-        return self.pack([self.lane(v, i) for v in vectors for i in range(v.lanes)])
-
     def shared(self, type: str, count: int) -> Pointer:
         """Static shared memory of `count` elements, aligned to 16 bytes."""
         mlir = self.context.mlir
@@ -336,10 +194,33 @@ class Kernel:
     def barrier(self) -> None:
         self.emit("gpu.barrier", [], [])
 
-    def shuffle(self, a: Reg, distance: int, how: str = "xor") -> Reg:
-        """The value of the lane whose number differs by `distance`; 64-bit and 32-bit scalars."""
-        operands = [a.value, self.const(distance, "i32").value, self.const(WARP, "i32").value]
+    def shuffle(self, a: Reg, distance: int) -> Reg:
+        """The value of the lane whose number differs by `distance`, a power of two."""
+        return self._shuffled(a, "xor", self.const(distance, "i32"))
+
+    def from_lane(self, a: Reg, lane: Index) -> Reg:
+        """The value of another lane of the warp."""
+        number = self.reg(lane)
+        if number.type != "i32":
+            number = self.op("arith.trunci", number, type="i32")
+        return self._shuffled(a, "idx", number)
+
+    def _shuffled(self, a: Reg, how: str, number: Reg) -> Reg:
+        """Lanes exchange 32 bits at a time."""
+        if a.type == "f64":
+            bits = self._shuffled(self.op("arith.bitcast", a, type="i64"), how, number)
+            return self.op("arith.bitcast", bits, type="f64")
+        if a.type == "i64":
+            half = self.const(32, "i64")
+            high = self.op("arith.trunci", self.op("arith.shrui", a, half), type="i32")
+            low = self._shuffled(self.op("arith.trunci", a, type="i32"), how, number)
+            high = self.op("arith.extui", self._shuffled(high, how, number), type="i64")
+            return self.op("arith.ori", self.op("arith.extui", low, type="i64"), self.op("arith.shli", high, half))
+        if a.type == "i1":
+            whole = self._shuffled(self.op("arith.extui", a, type="i32"), how, number)
+            return self.op("arith.trunci", whole, type="i1")
         mode = ir.Attribute.parse(f"#gpu<shuffle_mode {how}>", self.context.mlir)
+        operands = [a.value, number.value, self.const(WARP, "i32").value]
         op = self._create("gpu.shuffle", [self.type(a.type), self.type("i1")], operands, {"mode": mode})
         return Reg(op.results[0], a.type)
 
@@ -384,38 +265,3 @@ class Kernel:
             yield
         finally:
             self.at = before
-
-    # MLIR
-
-    def type(self, name: str, lanes: int = 0) -> Any:
-        return self.module.type(name, lanes)
-
-    def emit(
-        self, name: str, results: Sequence[Any], operands: Sequence[Any], attributes: dict[str, Any] | None = None
-    ) -> Any:
-        """Any operation of MLIR; its only result, or None."""
-        made = self._create(name, results, operands, attributes or {})
-        return made.results[0] if results else None
-
-    def _create(
-        self, name: str, results: Sequence[Any], operands: Sequence[Any], attributes: dict[str, Any], regions: int = 0
-    ) -> Any:
-        return ir.Operation.create(
-            name,
-            results=results,
-            operands=operands,
-            attributes=attributes,
-            regions=regions,
-            loc=self.location,
-            ip=self.at,
-        )
-
-    def _i64(self, value: int) -> Any:
-        return ir.IntegerAttr.get(self.type("i64"), value)
-
-
-def _wrapped(value: int, type: str) -> int:
-    """The number that the bits of an integer type make of `value`, as a signed one."""
-    bits = int(type[1:])
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if bits > 1 and value >> (bits - 1) else value

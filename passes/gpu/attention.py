@@ -1,0 +1,101 @@
+"""Attention: what every device can run, in the precision of the operands; nothing of the scores goes to memory.
+
+A warp keeps four rows of queries of one head and sweeps over the keys that they see, 32 at a time, with the running
+maximum and sum of Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), as Dao et al.,
+"FlashAttention" (2022) use them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from sexpgpu.passes.gpu.attention_back import lower_back, lower_bias
+from sexpgpu.passes.gpu.attention_warp import (
+    ROWS,
+    THREADS,
+    Form,
+    Scores,
+    Sight,
+    Warp,
+    blocks_of,
+    finite,
+    form_of,
+    swept_row,
+    write_row,
+)
+from sexpgpu.passes.gpu.kernel import WARP, Index, Reg
+from sexpgpu.passes.gpu.layout import Place
+from sexpgpu.passes.gpu.memory import store
+from sexpgpu.passes.gpu.sweep import Rows, columns, dots, gather, over_warp
+from sexpgpu.passes.gpu.task import Task
+from sexpgpu.plan.records import Launches
+
+
+def lower(task: Task) -> Launches:
+    """Kernels for one attention operation."""
+    (node,) = task.flow.nodes
+    names = node.record.operands if node.record is not None else ()
+    # An operand that is read twice is one argument of the group.
+    given = dict(zip(names, node.ins, strict=True))
+    if "g" not in given:
+        _forward(task, form_of(node), given)
+    elif len(node.outs) == 3:
+        lower_back(task, form_of(node), given)
+    else:
+        lower_bias(task, form_of(node), given)
+    return task.lowered()
+
+
+def _forward(task: Task, form: Form, given: dict[str, int]) -> None:
+    batch, heads, count, _ = task.type(given["q"]).shape
+    _, shared, keys, _ = task.type(given["v"]).shape
+    if batch * heads * count == 0:
+        return
+    reads = list(dict.fromkeys(given.values()))
+    blocks = blocks_of(batch, heads, count)
+    k, tensors = task.begin(reads, [task.result(0), task.result(1)], blocks, THREADS)
+    warp = Warp(k, count, heads=heads)
+    kv = k.div(warp.head, heads // shared)
+    q = Rows(tensors[given["q"]], warp.batch, warp.head)
+    keyed, valued = (Rows(tensors[given[name]], warp.batch, kv) for name in ("k", "v"))
+    bias = tensors[given["bias"]] if "bias" in given else None
+    sight = Sight(k, form, count, keys)
+    scores = Scores(k, form, sight, bias, warp.batch, warp.head)
+    type = q.register
+    parts = columns(valued)
+    rows = warp.rows
+    lowest, zero = k.const(-math.inf, type), k.const(0, type)
+    low, high = sight.keys_of(warp.first)
+    begin = [lowest] * ROWS + [zero] * (ROWS + ROWS * parts)
+    with k.loop(low, high, WARP, begin) as turn:
+        key, exists = swept_row(k, turn.index, warp.lane, high, keys)
+        products = dots(k, q, rows, keyed, key)
+        peaks, totals, sums, weights = [], [], [], []
+        for place, (row, product) in enumerate(zip(rows, products, strict=True)):
+            score = scores.of(product, row, key, exists)
+            before, total = turn.carried[place], turn.carried[ROWS + place]
+            peak = k.op("arith.maximumf", before, over_warp(k, score, "maximumf"))
+            level = finite(k, peak)
+            weight = k.op("math.exp", k.op("arith.subf", score, level))
+            shrink = k.op("math.exp", k.op("arith.subf", before, level))
+            total = k.op("arith.addf", k.op("arith.mulf", total, shrink), over_warp(k, weight, "addf"))
+            own = turn.carried[2 * ROWS + place * parts : 2 * ROWS + (place + 1) * parts]
+            sums += [k.op("arith.mulf", value, shrink) for value in own]
+            peaks.append(peak)
+            totals.append(total)
+            weights.append(weight)
+        sums = gather(k, weights, valued, turn.index, high, sums, warp.lane)
+        turn.next(*peaks, *totals, *sums)
+    peaks, totals, sums = turn.results[:ROWS], turn.results[ROWS : 2 * ROWS], turn.results[2 * ROWS :]
+    y, lse = tensors[task.result(0)], tensors[task.result(1)]
+    for place, row in enumerate(rows):
+        own = [k.op("arith.divf", value, totals[place]) for value in sums[place * parts : (place + 1) * parts]]
+        log = k.op("arith.addf", k.op("math.log", totals[place]), finite(k, peaks[place]))
+
+        def write(row: Index = row, own: list[Reg] = own, log: Reg = log) -> None:
+            write_row(k, y, (warp.batch, warp.head, row), own, warp.lane)
+            with k.when(k.compare("eq", warp.lane, k.reg(0))):
+                store(k, lse, Place(lse.layout.shape, None, known_axes=(warp.batch, warp.head, row)), log, 0)
+
+        warp.write(place, write)
+    k.end()
