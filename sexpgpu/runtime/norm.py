@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from sexpgpu.runtime.engine import Array
 
-_BLOCK = 8192
+BLOCK = 8192
+"""Elements whose squares are summed in their own type."""
 _EPSILON = 1e-6  # keeps the factor finite for a norm of zero, as in PyTorch's clip_grad_norm_
 
 
@@ -24,8 +26,8 @@ def global_norm(gradients: Iterable[Array]) -> float:
 
 def _squares(gradient: Array) -> float:
     flat = gradient.reshape(-1)
-    whole = len(flat) - len(flat) % _BLOCK
-    blocks = flat[:whole].reshape(-1, _BLOCK)
+    whole = len(flat) - len(flat) % BLOCK
+    blocks = flat[:whole].reshape(-1, BLOCK)
     with np.errstate(over="ignore", invalid="ignore"):
         sums = np.einsum("ij,ij->i", blocks, blocks)
         rest = np.einsum("i,i->", flat[whole:], flat[whole:])
@@ -35,11 +37,17 @@ def _squares(gradient: Array) -> float:
 def clip(gradients: dict[str, Array], norm: float, limit: float) -> None:
     """Scales all gradients by min(1, limit / (norm + 1e-6)), the factor computed in the gradients' type."""
     for path, gradient in gradients.items():
-        real = gradient.dtype.type
-        factor = real(limit) / (real(norm) + real(_EPSILON))
+        factor = clip_factor(gradient.dtype, norm, limit)
         if factor < 1:
             out = gradient if gradient.flags.writeable else None
             gradients[path] = np.multiply(gradient, factor, out=out)
+
+
+def clip_factor(dtype: np.dtype[Any], norm: float, limit: float) -> float:
+    """limit / (norm + 1e-6) in the arithmetic of a float dtype, as a number of it."""
+    real = dtype.type
+    factor: float = real(limit) / (real(norm) + real(_EPSILON))
+    return factor
 
 
 def first_not_finite(tensors: Mapping[str, Array]) -> str | None:
@@ -50,4 +58,4 @@ def first_not_finite(tensors: Mapping[str, Array]) -> str | None:
 def is_finite(tensor: Array) -> bool:
     """Whether no element is NaN or infinite; looks at a block at a time, so that no mask of the whole is made."""
     flat = tensor.reshape(-1)
-    return all(np.isfinite(flat[start : start + _BLOCK]).all() for start in range(0, flat.size, _BLOCK))
+    return all(np.isfinite(flat[start : start + BLOCK]).all() for start in range(0, flat.size, BLOCK))

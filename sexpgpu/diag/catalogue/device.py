@@ -1,0 +1,26 @@
+"""Devices that run kernels: opening them, their memory, several of them, and what the simulator finds."""
+
+from sexpgpu.diag.catalogue.entry import Entry
+
+ENTRIES = (
+    Entry("E-DEV-002", "no GPU",
+          "`--device cuda` needs an NVIDIA GPU and its driver, whose library libcuda.so.1 the system finds. "
+          "`sexpgpu doctor` says what of it is there. `--device sim` executes the same kernels without a GPU, slowly.",
+          "sexpgpu run file.sx --device cuda"),
+    Entry("E-DEV-003", "a driver that is too old",
+          "Kernels are made for CUDA 13, which drivers of the 580 series and newer run. The driver is the system's, not "
+          "a Python package: its administrator updates it.",
+          ""),
+    Entry("E-DEV-004", "a GPU that is too old",
+          "Kernels use bf16 tensor cores and asynchronous copies, which GPUs have from compute capability 8.0 on: A100, "
+          "L4, H100 and newer.",
+          ""),
+    Entry("E-DEV-005", "the GPU failed",
+          "The CUDA driver refused a call or a kernel failed; its reason is shown. The state of the device is lost with "
+          "the process: `--resume latest` goes on from the last checkpoint.",
+          ""),
+    Entry("E-DEV-006", "kernels that the device does not take",
+          "The device refused a module of generated kernels: a fault of the compiler, or a driver older than the "
+          "kernels' PTX. The module is one of those that `sexpgpu ir --stage ptx` prints.",
+          ""),
+)  # fmt: skip

@@ -1,0 +1,113 @@
+"""The loop's arithmetic on tensors of a device: kernels over elements in a row, and numbers that the host reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from sexpgpu.data.arrays import NUMPY_DTYPE
+from sexpgpu.experiment import Output, OutputRole
+from sexpgpu.gpu.memory import DeviceArray, Pool
+from sexpgpu.gpu.program import DeviceProgram, on_host
+from sexpgpu.gpu.transfer import copy_array, upload_named
+from sexpgpu.runtime.norm import clip_factor
+from sexpgpu.tensortype import DType, TensorType
+
+Function = Literal["plus", "times", "over", "squares", "finite"]
+"""x + y; x · a; x / a; Σ x², as f64[]; whether x is finite, as bool[]: of tensors x, y of one axis and a number a."""
+
+_OF_NUMPY: dict[np.dtype[Any], DType] = {dtype: name for name, dtype in NUMPY_DTYPE.items() if name != "bf16"}
+
+
+class Kernels(Protocol):
+    """Compiled functions of the loop's."""
+
+    def __call__(self, function: Function, type: TensorType) -> DeviceProgram:
+        """The function of x of a type with one axis."""
+        ...
+
+
+@frozen(eq=False)
+class DeviceArrays:
+    """`Arrays` of one device. Nothing is written in place: a kernel's results overlap none of its operands."""
+
+    pool: Pool
+    kernels: Kernels
+
+    def place(self, arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, DType]) -> dict[str, DeviceArray]:
+        types = {
+            name: TensorType(array.shape, dtypes.get(name) or _OF_NUMPY[array.dtype]) for name, array in arrays.items()
+        }
+        return upload_named(self.pool, arrays, types)
+
+    def host(self, tensor: DeviceArray | NDArray[Any]) -> NDArray[Any]:
+        return on_host(tensor)
+
+    def take(self, outputs: Sequence[Output], roles: frozenset[OutputRole]) -> list[DeviceArray | None]:
+        """Nothing: the pool gives the same blocks again by itself."""
+        return [None] * len(outputs)
+
+    def give(self, tensor: DeviceArray) -> None:
+        """The pool takes it back when nobody holds it."""
+
+    def plus(self, left: DeviceArray, right: DeviceArray) -> DeviceArray:
+        return self._elements("plus", left, _flat(right))
+
+    def times(self, tensor: DeviceArray, factor: float) -> DeviceArray:
+        return self._elements("times", tensor, np.array(factor, tensor.dtype))
+
+    def over(self, tensor: DeviceArray, divisor: float) -> DeviceArray:
+        return self._elements("over", tensor, np.array(divisor, tensor.dtype))
+
+    def with_row(self, current: DeviceArray, committed: DeviceArray, row: int, value: DeviceArray) -> DeviceArray:
+        fresh = current
+        if current is committed:
+            fresh = self.pool.array(current.type)
+            copy_array(self.pool, fresh, current)
+        copy_array(self.pool, fresh[row], value)
+        return fresh
+
+    def global_norm(self, gradients: Iterable[DeviceArray]) -> float:
+        sums = [self._number("squares", gradient) for gradient in gradients]
+        return math.sqrt(sum(map(float, sums)))
+
+    def clip(self, gradients: dict[str, DeviceArray], norm: float, limit: float) -> None:
+        for path, gradient in gradients.items():
+            factor = clip_factor(gradient.dtype, norm, limit)
+            if factor < 1:
+                gradients[path] = self.times(gradient, factor)
+
+    def first_not_finite(self, tensors: Mapping[str, DeviceArray]) -> str | None:
+        floats = {name: tensor for name, tensor in tensors.items() if tensor.type.is_float}
+        finite = {name: self._number("finite", tensor) for name, tensor in floats.items()}
+        return next((name for name, answer in finite.items() if not answer.numpy()), None)
+
+    def release(self) -> None:
+        self.pool.release()
+
+    def peak_bytes(self) -> int:
+        return self.pool.peak
+
+    def held_bytes(self) -> int:
+        return self.pool.held
+
+    def _elements(self, function: Function, tensor: DeviceArray, other: DeviceArray | NDArray[Any]) -> DeviceArray:
+        """A function that gives an element for each."""
+        flat = _flat(tensor)
+        (result,) = self.kernels(function, flat.type)([flat, other])
+        return DeviceArray(tensor.type, result.memory, result.offset)
+
+    def _number(self, function: Function, tensor: DeviceArray) -> DeviceArray:
+        flat = _flat(tensor)
+        (result,) = self.kernels(function, flat.type)([flat])
+        return result
+
+
+def _flat(tensor: DeviceArray) -> DeviceArray:
+    """The same memory as one axis."""
+    return DeviceArray(TensorType((tensor.type.size,), tensor.type.dtype), tensor.memory, tensor.offset)

@@ -1,0 +1,195 @@
+"""A plan as a list of commands: where each argument of each kernel lies, worked out once.
+
+An address is in the arena, in a constant, or an offset into memory that the caller gives for an input or result. Loops
+become the commands of all their turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from attrs import define, field, frozen
+from numpy.typing import NDArray
+
+from sexpgpu.gpu.driver import Command, Copy, Driver, Function, Run, Words
+from sexpgpu.plan.arena import aligned
+from sexpgpu.plan.build import temporary_offsets
+from sexpgpu.plan.records import FAULTS, At, Fixed, Given, GraphPlan, Into, Launch, Launches, Step, Turns, View
+from sexpgpu.tensortype import TensorType
+
+Numbers = NDArray[np.int64]
+_FIXED = -1
+
+
+@frozen
+class Address:
+    """Byte `offset` of what the caller gives at `place` (inputs, then results); without a place, of all memory."""
+
+    offset: int
+    place: int = _FIXED
+
+    def plus(self, nbytes: int) -> Address:
+        return Address(self.offset + nbytes, self.place)
+
+
+@frozen(eq=False)
+class Bound:
+    """Commands whose arguments are in `words`; those at `positions` are the caller's addresses plus `offsets`."""
+
+    commands: tuple[Command, ...]
+    words: Words
+    positions: Numbers
+    places: Numbers
+    offsets: Words
+
+    def give(self, addresses: Sequence[int]) -> None:
+        """Set the caller's addresses: one an input, one a result."""
+        if self.positions.size:
+            self.words[self.positions] = np.array(addresses, np.uint64)[self.places] + self.offsets
+
+
+Constants = Callable[[GraphPlan], Sequence[int]]
+"""Where the constants of a graph, or of a body, lie."""
+
+
+def bind(
+    plan: GraphPlan, driver: Driver, functions: Mapping[str, Function], arena: int, constants: Constants, faults: int
+) -> Bound:
+    """The commands of a graph whose arena begins at address `arena`; kernels report to address `faults`."""
+    binder = _Binder(driver, functions, constants, faults)
+    count = len(plan.spec.inputs)
+    inputs = [Address(0, place) for place in range(count)]
+    results = [Address(0, count + place) for place in range(len(plan.results))]
+    binder.graph(plan, inputs, results, arena)
+    return binder.finish()
+
+
+@define
+class _Binder:
+    driver: Driver
+    functions: Mapping[str, Function]
+    constants: Constants
+    faults: int
+    _arguments: list[Address] = field(factory=list, init=False)
+    _made: list[tuple[Launch | int, int, int]] = field(factory=list, init=False)  # what, its arguments from, to
+    _granted: dict[str, int] = field(factory=dict, init=False)
+
+    def graph(self, plan: GraphPlan, inputs: Sequence[Address], results: Sequence[Address], base: int) -> None:
+        """The commands of a plan whose arena begins at `base`."""
+        places = _places(plan, inputs, results, base, self.constants(plan))
+        for step in plan.steps:
+            match step.how:
+                case Launches():
+                    self._launches(step, step.how, places, base)
+                case Turns():
+                    self._loop(plan, step, step.how, places, base)
+                case _ if len(step.outs) == 1 and isinstance(plan.slots[step.outs[0]].home, View):
+                    pass  # a view needs no kernel: who reads it knows its strides
+                case _:
+                    raise ValueError(f"no kernel runs {step.op} at {step.span}")
+        for place, (slot, target) in enumerate(zip(plan.results, results, strict=True)):
+            if plan.slots[slot].home != Into(place):
+                self._deliver(plan, slot, target, places[slot])
+
+    def _launches(self, step: Step, how: Launches, places: Sequence[Address], base: int) -> None:
+        start = base + step.workspace[0]
+        known = [places[slot] for slot in (*step.ins, *step.outs)]
+        known += [Address(start + offset) for offset in temporary_offsets(how.temporaries)[:-1]]
+        for launch in how.kernels:
+            if min(launch.grid) > 0:
+                self._add(launch, [Address(self.faults) if n == FAULTS else known[n] for n in launch.args])
+
+    def _loop(self, plan: GraphPlan, step: Step, turns: Turns, places: Sequence[Address], base: int) -> None:
+        """All turns one behind another; the states take turns in two sets of memory behind the body's arena."""
+        (body,) = step.bodies
+        if any(turns.items) or any(turns.outs):
+            raise ValueError(f"the items of {step.op} at {step.span} do not lie one behind another")
+        count, last = turns.states, turns.states + len(turns.items)
+        given = [places[slot] for slot in step.ins]
+        outs = [places[slot] for slot in step.outs]
+        types = [body.slots[slot].type for slot in body.results]
+        space = base + step.workspace[0]
+        buffers = _state_buffers(types[:count], space + (body.memory.arena if body.memory else 0))
+        item_bytes = [plan.slots[slot].type.nbytes // max(turns.count, 1) for slot in step.ins[count:last]]
+        states = given[:count]
+        for number in range(turns.count):
+            turn = turns.count - 1 - number if turns.reverse else number
+            items = [place.plus(turn * size) for place, size in zip(given[count:last], item_bytes, strict=True)]
+            rows = [out.plus(turn * type.nbytes) for out, type in zip(outs[count:], types[count:], strict=True)]
+            following = [Address(address) for address in buffers[number % 2]]
+            self.graph(body, [*states, *items, *given[last:]], [*following, *rows], space)
+            states = following
+        for out, state, slot in zip(outs, states, step.outs, strict=False):
+            self._copy(out, state, plan.slots[slot].type.nbytes)
+
+    def _deliver(self, plan: GraphPlan, slot: int, target: Address, source: Address) -> None:
+        """A result that no step made in the caller's memory: it must lie there whole, in order."""
+        home, type = plan.slots[slot].home, plan.slots[slot].type
+        root = plan.slots[home.of] if isinstance(home, View) else plan.slots[slot]
+        if root.type.nbytes != type.nbytes:
+            raise ValueError(f"result {slot} of graph `{plan.spec.name}` is a part of a tensor that no kernel copies")
+        self._copy(target, source, type.nbytes)
+
+    def _copy(self, target: Address, source: Address, nbytes: int) -> None:
+        if nbytes and target != source:
+            self._add(nbytes, [target, source])
+
+    def _add(self, what: Launch | int, arguments: Sequence[Address]) -> None:
+        start = len(self._arguments)
+        self._arguments += arguments
+        self._made.append((what, start, len(self._arguments)))
+
+    def finish(self) -> Bound:
+        caller = [(number, a) for number, a in enumerate(self._arguments) if a.place != _FIXED]
+        words = np.array([a.offset for a in self._arguments], np.uint64)
+        pointers = np.uint64(words.ctypes.data) + np.arange(len(words), dtype=np.uint64) * np.uint64(words.itemsize)
+        commands = tuple([self._command(what, words[i:j], pointers[i:j]) for what, i, j in self._made])
+        return Bound(
+            commands,
+            words,
+            np.array([number for number, _ in caller], np.int64),
+            np.array([a.place for _, a in caller], np.int64),
+            np.array([a.offset for _, a in caller], np.uint64),
+        )
+
+    def _command(self, what: Launch | int, words: Words, pointers: Words) -> Command:
+        if isinstance(what, int):
+            return Copy(words, what)
+        function = self.functions[what.kernel]
+        if what.shared > self._granted.get(what.kernel, 0):
+            self.driver.allow_shared(function, what.shared)
+            self._granted[what.kernel] = what.shared
+        return Run(function, what.grid, what.block, what.shared, words, pointers)
+
+
+def _places(
+    plan: GraphPlan, inputs: Sequence[Address], results: Sequence[Address], base: int, constants: Sequence[int]
+) -> list[Address]:
+    """Where the buffer of each slot begins; of a view it is that of the slot it looks into."""
+    places: list[Address] = []
+    for slot in plan.slots:
+        home = slot.home
+        while isinstance(home, View):
+            home = plan.slots[home.of].home
+        match home:
+            case Given(place):
+                places.append(inputs[place])
+            case Into(place):
+                places.append(results[place])
+            case At(offset):
+                places.append(Address(base + offset))
+            case Fixed(place):
+                places.append(Address(constants[place]))
+            case _:
+                raise ValueError(f"graph `{plan.spec.name}` has no memory plan")
+    return places
+
+
+def _state_buffers(types: Sequence[TensorType], offset: int) -> tuple[list[int], list[int]]:
+    buffers: tuple[list[int], list[int]] = ([], [])
+    for type in types:
+        for buffer in buffers:
+            buffer.append(offset)
+            offset += aligned(type.nbytes)
+    return buffers

@@ -1,0 +1,206 @@
+"""The device `cuda`: a GPU through the CUDA driver, by the bindings of cuda-python.
+
+The primary context is used, since libraries of NVIDIA's take it too. Names are those of the CUDA Driver API reference.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+from numpy.typing import NDArray
+
+from sexpgpu.diag import SxError, error
+from sexpgpu.gpu.cubin import Assembler
+from sexpgpu.gpu.driver import Command, Copy, Function, NoMemory, Run
+from sexpgpu.gpu.probe import MINIMUM_CAPABILITY, MINIMUM_DRIVER, require_bindings, shown_driver
+from sexpgpu.plan.records import PtxModule
+
+STATIC_SHARED = 48 << 10
+"""Bytes of dynamic shared memory that a kernel may have without asking."""
+_LOG = 4096
+
+
+def open_cuda(ordinal: int = 0, api: Any = None, assembler: Assembler | None = None) -> CudaDriver:
+    """The GPU of that number; `api` stands for `cuda.bindings.driver`.
+
+    `E-DEV-002` where there is no driver or no GPU, `E-DEV-003` for a driver below CUDA 13, `E-DEV-004` for a compute
+    capability below 8.0.
+    """
+    api = require_bindings() if api is None else api
+    _done(api, api.cuInit(0), "starting the CUDA driver")
+    version = _done(api, api.cuDriverGetVersion(), "asking for the driver's version")
+    if version < MINIMUM_DRIVER:
+        raise error(
+            "E-DEV-003",
+            "the CUDA driver of this machine is too old",
+            expected=f"{shown_driver(MINIMUM_DRIVER)} or newer, which the 580 series brings",
+            actual=shown_driver(version),
+        )
+    count = _done(api, api.cuDeviceGetCount(), "counting the GPUs")
+    if not 0 <= ordinal < count:
+        raise error("E-DEV-002", f"there is no GPU number {ordinal}", actual=f"{count} visible")
+    device = _done(api, api.cuDeviceGet(ordinal), "opening the GPU")
+    kinds = api.CUdevice_attribute
+    major = _done(api, api.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device), "asking")
+    minor = _done(api, api.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device), "asking")
+    name = _done(api, api.cuDeviceGetName(256, device), "asking for the GPU's name").rstrip(b"\0").decode()
+    if (major, minor) < MINIMUM_CAPABILITY:
+        raise error(
+            "E-DEV-004",
+            f"{name} is too old",
+            expected="compute capability 8.0 or newer, whose tensor cores multiply bf16",
+            actual=f"{major}.{minor}",
+        )
+    context = _done(api, api.cuDevicePrimaryCtxRetain(device), "making a context")
+    _done(api, api.cuCtxSetCurrent(context), "making a context")
+    stream = _done(api, api.cuStreamCreate(api.CUstream_flags.CU_STREAM_NON_BLOCKING), "making a stream")
+    return CudaDriver(api, device, name, (major, minor), stream, assembler or Assembler())
+
+
+@define(eq=False)
+class CudaDriver:
+    """An open GPU. What the CUDA driver refuses ends as `E-DEV-005`, memory that is not there as `NoMemory`."""
+
+    api: Any
+    device: Any
+    name: str
+    capability: tuple[int, int]
+    stream: Any
+    assembler: Assembler
+    _modules: list[Any] = field(factory=list, init=False)
+
+    def memory(self) -> tuple[int, int]:
+        free, total = _done(self.api, self.api.cuMemGetInfo(), "asking for free memory")
+        return int(free), int(total)
+
+    def allocate(self, nbytes: int) -> int:
+        result = self.api.cuMemAlloc(nbytes)
+        if result[0] == self.api.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise NoMemory(nbytes)
+        return int(_done(self.api, result, "allocating memory"))
+
+    def free(self, address: int) -> None:
+        _done(self.api, self.api.cuMemFree(address), "freeing memory")
+
+    def copy_in(self, address: int, data: NDArray[Any]) -> None:
+        # From pageable memory the driver returns when it has read the source.
+        if data.nbytes:
+            where = data.ctypes.data
+            _done(self.api, self.api.cuMemcpyHtoDAsync(address, where, data.nbytes, self.stream), "copying to the GPU")
+
+    def copy_out(self, data: NDArray[Any], address: int) -> None:
+        if data.nbytes:
+            where = data.ctypes.data
+            result = self.api.cuMemcpyDtoHAsync(where, address, data.nbytes, self.stream)
+            _done(self.api, result, "copying from the GPU")
+        self.synchronize()
+
+    def fill(self, address: int, byte: int, nbytes: int) -> None:
+        if nbytes:
+            _done(self.api, self.api.cuMemsetD8Async(address, byte, nbytes, self.stream), "filling memory")
+
+    def load(self, module: PtxModule) -> Mapping[str, Function]:
+        """The kernels of a module: assembled here where nvJitLink is installed, else by the driver."""
+        image = self.assembler.cubin(module, self.capability) or module.text.encode() + b"\0"
+        options = self.api.CUjit_option
+        log = ctypes.create_string_buffer(_LOG)
+        result = self.api.cuModuleLoadDataEx(
+            np.frombuffer(image, np.uint8).ctypes.data,
+            2,
+            [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES],
+            [ctypes.addressof(log), _LOG],
+        )
+        if result[0] != self.api.CUresult.CUDA_SUCCESS:
+            raise not_taken(module, log.value.decode(errors="replace").strip() or _reason(self.api, result[0]))
+        handle = result[1]
+        self._modules.append(handle)
+        found = {}
+        for kernel in module.kernels:
+            function = self.api.cuModuleGetFunction(handle, kernel.encode())
+            found[kernel] = _done(self.api, function, f"looking for kernel {kernel}")
+        return found
+
+    def allow_shared(self, function: Function, nbytes: int) -> None:
+        if nbytes > STATIC_SHARED:
+            kind = self.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            _done(self.api, self.api.cuFuncSetAttribute(function, kind, nbytes), "asking for shared memory")
+
+    def run(self, command: Command) -> None:
+        match command:
+            case Run():
+                result = self.api.cuLaunchKernel(
+                    command.function,
+                    *command.grid,
+                    *command.block,
+                    command.shared,
+                    self.stream,
+                    int(command.pointers.ctypes.data),
+                    0,
+                )
+                _done(self.api, result, "launching a kernel")
+            case Copy():
+                target, source = command.arguments.tolist()
+                _done(
+                    self.api,
+                    self.api.cuMemcpyDtoDAsync(target, source, command.nbytes, self.stream),
+                    "copying on the GPU",
+                )
+
+    def capture(self, commands: Sequence[Command]) -> Any:
+        """An executable CUDA graph; the arguments are in it."""
+        mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        _done(self.api, self.api.cuStreamBeginCapture(self.stream, mode), "beginning a capture")
+        for command in commands:
+            self.run(command)
+        graph = _done(self.api, self.api.cuStreamEndCapture(self.stream), "ending a capture")
+        result = self.api.cuGraphInstantiate(graph, 0)
+        _done(self.api, self.api.cuGraphDestroy(graph), "ending a capture")
+        if result[0] == self.api.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise NoMemory(0)
+        return _done(self.api, result, "making a graph of launches")
+
+    def replay(self, captured: Any) -> None:
+        _done(self.api, self.api.cuGraphLaunch(captured, self.stream), "launching a graph")
+
+    def forget(self, captured: Any) -> None:
+        _done(self.api, self.api.cuGraphExecDestroy(captured), "letting go of a graph")
+
+    def mark(self) -> Any:
+        event = _done(self.api, self.api.cuEventCreate(self.api.CUevent_flags.CU_EVENT_DEFAULT), "making an event")
+        _done(self.api, self.api.cuEventRecord(event, self.stream), "recording an event")
+        return event
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        _done(self.api, self.api.cuEventSynchronize(end), "waiting for an event")
+        milliseconds = _done(self.api, self.api.cuEventElapsedTime(start, end), "reading events")
+        return float(milliseconds) / 1e3
+
+    def synchronize(self) -> None:
+        _done(self.api, self.api.cuStreamSynchronize(self.stream), "waiting for the GPU")
+
+    def close(self) -> None:
+        """Ends the context, and with it modules, memory and graphs."""
+        _done(self.api, self.api.cuStreamDestroy(self.stream), "closing the GPU")
+        _done(self.api, self.api.cuDevicePrimaryCtxRelease(self.device), "closing the GPU")
+
+
+def not_taken(module: PtxModule, reason: str) -> SxError:
+    return error("E-DEV-006", f"the device does not take module {module.name}", actual=reason)
+
+
+def _done(api: Any, result: Any, doing: str) -> Any:
+    """What a call of the driver's gave beside its status; `E-DEV-005` where that is not success."""
+    status, *values = result
+    if status != api.CUresult.CUDA_SUCCESS:
+        raise error("E-DEV-005", f"the GPU failed at {doing}", actual=_reason(api, status))
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _reason(api: Any, status: Any) -> str:
+    found = api.cuGetErrorString(status)
+    text = found[1].decode() if found[0] == api.CUresult.CUDA_SUCCESS and found[1] else "an unknown fault"
+    return f"{getattr(status, 'name', status)}: {text}"

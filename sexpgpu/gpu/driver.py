@@ -1,0 +1,123 @@
+"""What a device that runs kernels is asked to do, and the commands it is given.
+
+A driver has one stream: what it is told happens in that order, and only `copy_out`, `synchronize` and `elapsed` wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from sexpgpu.plan.records import PtxModule
+
+Words = NDArray[np.uint64]
+Function = Any
+"""A kernel that the driver has loaded, as the driver knows it."""
+
+
+class NoMemory(Exception):
+    """The device has not so many bytes to give."""
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(nbytes)
+        self.nbytes = nbytes
+
+
+@frozen(eq=False)
+class Run:
+    """A kernel is launched; every argument is an address, and `arguments` may be rewritten between two launches.
+
+    `pointers` are where each of the arguments lies in this process, which is what CUDA takes.
+    """
+
+    function: Function
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    arguments: Words
+    pointers: Words
+
+
+@frozen(eq=False)
+class Copy:
+    """`nbytes` go from one place on the device to another; `arguments` are the target's and the source's address."""
+
+    arguments: Words
+    nbytes: int
+
+
+Command = Run | Copy
+
+
+class Driver(Protocol):
+    """An open device. Addresses are numbers; memory is given in blocks aligned to 256 bytes or more."""
+
+    @property
+    def name(self) -> str:
+        """What the device calls itself."""
+        ...
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """CUDA compute capability, major and minor."""
+        ...
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes that are free now, and all that there are."""
+        ...
+
+    def allocate(self, nbytes: int) -> int:
+        """A block; `NoMemory` where there is none of that size."""
+        ...
+
+    def free(self, address: int) -> None:
+        """Give a block back, once all that was launched has run."""
+        ...
+
+    def copy_in(self, address: int, data: NDArray[Any]) -> None:
+        """Copy a contiguous array to the device; it may be changed at once afterwards."""
+        ...
+
+    def copy_out(self, data: NDArray[Any], address: int) -> None:
+        """Fill a contiguous array from the device, when all before it has run."""
+        ...
+
+    def fill(self, address: int, byte: int, nbytes: int) -> None: ...
+
+    def load(self, module: PtxModule) -> Mapping[str, Function]:
+        """The kernels of a module by name. `E-DEV-006` where the device does not take it."""
+        ...
+
+    def allow_shared(self, function: Function, nbytes: int) -> None:
+        """Let a kernel be launched with so much dynamic shared memory."""
+        ...
+
+    def run(self, command: Command) -> None: ...
+
+    def capture(self, commands: Sequence[Command]) -> Any:
+        """The commands with the arguments that they have now, to be replayed as one."""
+        ...
+
+    def replay(self, captured: Any) -> None: ...
+
+    def forget(self, captured: Any) -> None:
+        """Let go of what was captured."""
+        ...
+
+    def mark(self) -> Any:
+        """A moment in the stream."""
+        ...
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """Seconds between two moments, waiting for the second."""
+        ...
+
+    def synchronize(self) -> None: ...
+
+    def close(self) -> None:
+        """The end; all memory goes with it."""
+        ...

@@ -1,0 +1,260 @@
+"""Memory of a device: blocks that are used again, arrays in them, and small ones that are read together.
+
+Blocks given back wait for the next request of their size. Since a device has one stream, a block may be given back
+while kernels that read it are still to run: whatever is written there next comes after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+from numpy.typing import NDArray
+
+from sexpgpu.data.arrays import NUMPY_DTYPE
+from sexpgpu.diag import error
+from sexpgpu.gpu.driver import Driver, NoMemory
+from sexpgpu.tensortype import TensorType
+
+ALIGNMENT = 256
+SMALL = 16
+"""Bytes up to which an array is one of many in a block that the host reads whole."""
+_SMALL_COUNT = 4096
+_FAULTS = TensorType((4,), "i32")
+_GRAIN = 128 << 10
+
+
+def block_size(nbytes: int) -> int:
+    """What a request of so many bytes takes: at most an eighth more, or 128 KiB for large ones."""
+    if nbytes >= 8 * _GRAIN:
+        return -(-nbytes // _GRAIN) * _GRAIN
+    grain = max(ALIGNMENT, 1 << max(0, nbytes.bit_length() - 4))
+    return max(ALIGNMENT, -(-nbytes // grain) * grain)
+
+
+def _say_nothing(nbytes: int) -> None:
+    """Failed requests that a second try met are of interest to nobody."""
+
+
+@define(eq=False)
+class Pool:
+    """Blocks of one device. `live` bytes are in arrays, `held` are taken from the device, `peak` was the most live.
+
+    `limit` bounds what is held. A request that the device or the limit refuses is made once more after every block
+    that waits was let go, which `failed` hears of; `NoMemory` where that does not help.
+    """
+
+    driver: Driver
+    limit: int | None = None
+    failed: Callable[[int], None] = _say_nothing
+    live: int = field(default=0, init=False)
+    held: int = field(default=0, init=False)
+    peak: int = field(default=0, init=False)
+    writes: int = field(default=0, init=False)
+    """Grows with everything that may change memory, so that a copy on the host knows whether it is old."""
+    _waiting: dict[int, list[int]] = field(factory=dict, init=False)
+    _small: list[_Small] = field(factory=list, init=False)
+    _closed: bool = field(default=False, init=False)
+    _faults: DeviceArray | None = field(default=None, init=False)
+
+    def block(self, nbytes: int) -> Block:
+        """A block of `nbytes` or more. Its contents are undefined."""
+        size = block_size(nbytes)
+        stock = self._waiting.get(size)
+        address = stock.pop() if stock else self._more(size)
+        self.live += size
+        self.peak = max(self.peak, self.live)
+        return Block(self, address, size)
+
+    def array(self, type: TensorType) -> DeviceArray:
+        """A new array of undefined contents."""
+        nbytes = type.nbytes
+        if nbytes > SMALL:
+            return DeviceArray(type, self.block(nbytes), 0)
+        small = next((each for each in self._small if each.free), None)
+        if small is None:
+            small = _Small(self.block(SMALL * _SMALL_COUNT))
+            self._small.append(small)
+        return DeviceArray(type, Place(small, small.free.pop()), 0)
+
+    @property
+    def faults(self) -> int:
+        """The address of what kernels say about indices out of range, which is looked at when small arrays are."""
+        if self._faults is None:
+            self._faults = self.array(_FAULTS)
+            self.driver.fill(self._faults.address, 0, SMALL)
+            self.writes += 1
+        return self._faults.address
+
+    def check(self) -> None:
+        """`E-VALUE-101` where a kernel met an index that lies outside its axis."""
+        if self._faults is None:
+            return
+        met, index, length, _ = self._faults.numpy().tolist()
+        if met:
+            self.driver.fill(self._faults.address, 0, SMALL)
+            self.writes += 1
+            raise error(
+                "E-VALUE-101",
+                "an index lies outside its axis",
+                expected=f"indices from 0 to {length - 1}" if length else "no index: the axis is empty",
+                actual=f"index {index}",
+                index=index,
+            )
+
+    def give_back(self, address: int, size: int) -> None:
+        if not self._closed:
+            self.live -= size
+            self._waiting.setdefault(size, []).append(address)
+
+    def release(self) -> None:
+        """Let every block that waits go back to the device."""
+        for size, stock in self._waiting.items():
+            for address in stock:
+                self.driver.free(address)
+                self.held -= size
+        self._waiting.clear()
+
+    def close(self) -> None:
+        """Nothing of the pool is used any more."""
+        self._closed = True
+        self.driver.close()
+
+    def _more(self, size: int) -> int:
+        try:
+            return self._asked(size)
+        except NoMemory:
+            self.release()
+            self.failed(size)
+            return self._asked(size)
+
+    def _asked(self, size: int) -> int:
+        if self.limit is not None and self.held + size > self.limit:
+            raise NoMemory(size)
+        address = self.driver.allocate(size)
+        self.held += size
+        return address
+
+
+class Block:
+    """Memory of the pool, given back when nothing holds it any more."""
+
+    __slots__ = ("address", "pool", "size")
+
+    def __init__(self, pool: Pool, address: int, size: int) -> None:
+        self.pool = pool
+        self.address = address
+        self.size = size
+
+    def __del__(self) -> None:
+        self.pool.give_back(self.address, self.size)
+
+
+@define(eq=False)
+class _Small:
+    """A block cut into places of `SMALL` bytes, and the copy of it that the host has."""
+
+    block: Block
+    free: list[int] = field(init=False)
+    _copy: NDArray[np.uint8] = field(init=False)
+    _copied: int = field(default=-1, init=False)  # `writes` of the pool when it was made
+
+    def __attrs_post_init__(self) -> None:
+        self.free = list(range(_SMALL_COUNT - 1, -1, -1))
+        self._copy = np.zeros(SMALL * _SMALL_COUNT, np.uint8)
+        self.block.pool.driver.fill(self.block.address, 0, self._copy.nbytes)
+
+    def bytes_at(self, place: int) -> NDArray[np.uint8]:
+        pool = self.block.pool
+        if self._copied != pool.writes:
+            pool.driver.copy_out(self._copy, self.block.address)
+            self._copied = pool.writes
+            pool.check()
+        return self._copy[place * SMALL : (place + 1) * SMALL]
+
+
+class Place:
+    """One place of a block of small arrays."""
+
+    __slots__ = ("address", "number", "small")
+
+    def __init__(self, small: _Small, number: int) -> None:
+        self.small = small
+        self.number = number
+        self.address = small.block.address + number * SMALL
+
+    @property
+    def pool(self) -> Pool:
+        return self.small.block.pool
+
+    def __del__(self) -> None:
+        self.small.free.append(self.number)
+
+
+class DeviceArray:
+    """A tensor on a device, in row-major order from byte `offset` of memory that it holds on to.
+
+    `dtype` is that of its elements on the host, where bf16 is float32 with rounded values.
+    """
+
+    __slots__ = ("memory", "offset", "type")
+
+    def __init__(self, type: TensorType, memory: Block | Place, offset: int) -> None:
+        self.type = type
+        self.memory = memory
+        self.offset = offset
+
+    @property
+    def address(self) -> int:
+        return self.memory.address + self.offset
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return NUMPY_DTYPE[self.type.dtype]
+
+    def __getitem__(self, row: int) -> DeviceArray:
+        """The part of one place along the first axis: the same memory."""
+        part = TensorType(self.type.shape[1:], self.type.dtype)
+        return DeviceArray(part, self.memory, self.offset + row * part.nbytes)
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def numpy(self) -> NDArray[Any]:
+        """A copy on the host, when all that writes it has run."""
+        stored = np.empty(self.type.size, stored_dtype(self.type))
+        if isinstance(self.memory, Place):
+            seen = self.memory.small.bytes_at(self.memory.number)
+            stored[:] = seen[self.offset : self.offset + stored.nbytes].view(stored.dtype)
+        else:
+            self.memory.pool.driver.copy_out(stored, self.address)
+        return from_stored(stored, self.type)
+
+
+def stored_dtype(type: TensorType) -> np.dtype[Any]:
+    """How an element lies on the device: bf16 as the 16 bits that it is."""
+    return np.dtype(np.uint16) if type.dtype == "bf16" else NUMPY_DTYPE[type.dtype]
+
+
+def to_stored(array: NDArray[Any], type: TensorType) -> NDArray[Any]:
+    """A host array of the type as it lies on the device: contiguous, bf16 as the upper halves of its float32."""
+    whole = np.ascontiguousarray(array)
+    if type.dtype != "bf16":
+        return whole
+    return (whole.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+
+
+def from_stored(stored: NDArray[Any], type: TensorType) -> NDArray[Any]:
+    """The host array of what lies on the device; it may be the same memory."""
+    if type.dtype == "bf16":
+        stored = (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return stored.reshape(type.shape)

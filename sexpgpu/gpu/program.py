@@ -1,0 +1,188 @@
+"""A graph that a device runs: its plan bound to memory once, then called with arrays on the device."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+from numpy.typing import NDArray
+
+from sexpgpu.diag import Span
+from sexpgpu.experiment import Graph
+from sexpgpu.gpu.bind import Bound, bind
+from sexpgpu.gpu.driver import Driver, Function, NoMemory
+from sexpgpu.gpu.memory import ALIGNMENT, Block, DeviceArray, Pool
+from sexpgpu.gpu.transfer import copy_array, upload, upload_all
+from sexpgpu.plan.records import Fixed, GraphPlan
+from sexpgpu.tensortype import TensorType
+
+Origin = tuple[str, Span | None]
+Explain = Callable[[Sequence[NDArray[Any]]], Origin | None]
+CAPTURED = 8
+"""Sets of addresses for which a program keeps its launches as one."""
+_VECTOR = 16
+"""Bytes: kernels read and write vectors of this size, so every array that they are given is aligned to it."""
+
+
+@define(eq=False)
+class DeviceArena:
+    """The block of memory that all programs of a device share: one runs at a time, in the order of the stream."""
+
+    pool: Pool
+    _block: Block | None = field(default=None, init=False)
+
+    def at_least(self, size: int) -> int:
+        """Its address. What it held is lost when it grows."""
+        if self._block is None or self._block.size < size:
+            self._block = None  # the old block goes before the new one comes
+            self._block = self.pool.block(max(size, ALIGNMENT))
+        return self._block.address
+
+    @property
+    def size(self) -> int:
+        return 0 if self._block is None else self._block.size
+
+
+class DeviceProgram:
+    """A callable graph: `program(arrays)` takes the inputs of `spec` in order and gives its outputs in order.
+
+    Inputs are arrays on the device, or host arrays, which are uploaded. Results are new arrays on the device, or those
+    of `into`. Where the same addresses come again the launches are captured and replayed as one.
+    """
+
+    def __init__(
+        self,
+        plan: GraphPlan,
+        functions: Mapping[str, Function],
+        arena: DeviceArena,
+        explain: Explain | None = None,
+    ) -> None:
+        """`explain` runs the same graph on the host, to find what first is not finite."""
+        self.plan = plan
+        self.spec: Graph = plan.spec
+        self._explain = explain
+        self._functions = functions
+        self._arena = arena
+        self._pool = arena.pool
+        self._constants: dict[int, list[DeviceArray]] = {}
+        self._bound: Bound | None = None
+        self._base = -1
+        self._seen: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+
+    def __call__(
+        self, inputs: Sequence[DeviceArray | NDArray[Any]], into: Sequence[DeviceArray | None] = ()
+    ) -> list[DeviceArray]:
+        """Queue the graph. `NoMemory` where there is none for what it needs."""
+        bound = self._ready()
+        given = self._on_device(inputs)
+        targets = list(into) if into else [None] * len(self.plan.results)
+        outputs = self.spec.outputs
+        results = [
+            self._pool.array(output.type) if target is None else target
+            for output, target in zip(outputs, targets, strict=True)
+        ]
+        self._run(bound, tuple([array.address for array in (*given, *results)]))
+        self._pool.writes += 1
+        return results
+
+    def origin_not_finite(self, inputs: Sequence[DeviceArray | NDArray[Any]]) -> Origin | None:
+        """What first is not finite in a call with these inputs, in words, and its place, as the host computes it."""
+        return None if self._explain is None else self._explain([on_host(array) for array in inputs])
+
+    @property
+    def captured(self) -> int:
+        """Sets of addresses whose launches are kept as one."""
+        return sum(captured is not None for captured in self._seen.values())
+
+    def forget(self) -> None:
+        """Let go of the captured launches."""
+        for captured in self._seen.values():
+            if captured is not None:
+                self._pool.driver.forget(captured)
+        self._seen.clear()
+
+    def _ready(self) -> Bound:
+        size = self.plan.memory.arena if self.plan.memory is not None else 0
+        base = self._arena.at_least(size)
+        if self._bound is None or base != self._base:
+            self.forget()
+            if not self._constants:
+                self._upload_constants(self.plan)
+            self._bound = bind(
+                self.plan, self._pool.driver, self._functions, base, self._constants_of, self._pool.faults
+            )
+            self._base = base
+        return self._bound
+
+    def _run(self, bound: Bound, addresses: tuple[int, ...]) -> None:
+        driver = self._pool.driver
+        captured = self._seen.get(addresses)
+        if captured is not None:
+            self._seen.move_to_end(addresses)
+            driver.replay(captured)
+            return
+        bound.give(addresses)
+        if addresses in self._seen and len(bound.commands) > 1:
+            captured = self._captured(driver, bound)
+            if captured is not None:
+                self._seen[addresses] = captured
+                driver.replay(captured)
+                return
+        for command in bound.commands:
+            driver.run(command)
+        self._remember(addresses)
+
+    def _captured(self, driver: Driver, bound: Bound) -> Any:
+        """The launches as one; None where the device has no memory for that, and they go one by one."""
+        try:
+            return driver.capture(bound.commands)
+        except NoMemory:
+            return None
+
+    def _remember(self, addresses: tuple[int, ...]) -> None:
+        self._seen[addresses] = None
+        while len(self._seen) > CAPTURED:
+            _, oldest = self._seen.popitem(last=False)
+            if oldest is not None:
+                self._pool.driver.forget(oldest)
+
+    def _on_device(self, inputs: Sequence[DeviceArray | NDArray[Any]]) -> list[DeviceArray]:
+        """The inputs where kernels can read them: host arrays uploaded, parts of arrays that lie askew copied."""
+        slots = self.spec.inputs
+        places = [number for number, array in enumerate(inputs) if not isinstance(array, DeviceArray)]
+        host = [(np.asarray(inputs[number]), slots[number].type) for number in places]
+        fresh = dict(zip(places, upload_all(self._pool, host), strict=True))
+        given = []
+        for number, array in enumerate(inputs):
+            placed = array if isinstance(array, DeviceArray) else fresh[number]
+            if placed.type != slots[number].type:
+                raise ValueError(f"{placed.type} given for {slots[number].name}, which is {slots[number].type}")
+            given.append(placed if placed.address % _VECTOR == 0 else self._straight(placed))
+        return given
+
+    def _straight(self, array: DeviceArray) -> DeviceArray:
+        copy = DeviceArray(array.type, self._pool.block(array.type.nbytes), 0)
+        copy_array(self._pool, copy, array)
+        return copy
+
+    def _upload_constants(self, plan: GraphPlan) -> None:
+        """Constants of the graph and of its bodies, each with one place along the axes on which it repeats."""
+        types = {slot.home: slot.type for slot in plan.slots}
+        placed = []
+        for number, array in enumerate(plan.constants):
+            dtype = types[Fixed(number)].dtype
+            placed.append(upload(self._pool, array, TensorType(array.shape, dtype)))
+        self._constants[id(plan)] = placed
+        for step in plan.steps:
+            for body in step.bodies:
+                self._upload_constants(body)
+
+    def _constants_of(self, plan: GraphPlan) -> Sequence[int]:
+        return [array.address for array in self._constants[id(plan)]]
+
+
+def on_host(array: DeviceArray | NDArray[Any]) -> NDArray[Any]:
+    return array.numpy() if isinstance(array, DeviceArray) else np.asarray(array)

@@ -1,0 +1,175 @@
+"""The CUDA driver's calls, against a stand-in for its bindings; and a machine that has none of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sexpgpu.diag import SxError
+from sexpgpu.gpu.cubin import Assembler
+from sexpgpu.gpu.cuda import CudaDriver, open_cuda
+from sexpgpu.gpu.driver import Copy, NoMemory, Run
+from sexpgpu.gpu.memory import Pool
+from sexpgpu.gpu.transfer import copy_array, upload
+from sexpgpu.plan.records import PtxModule
+from sexpgpu.tensortype import TensorType
+from tests.gpu.cuda_api import Api, CUresult
+
+
+class FromText(Assembler):
+    """Leaves assembling to the driver."""
+
+    def cubin(self, module: PtxModule, capability: tuple[int, int]) -> bytes | None:
+        return None
+
+
+def opened(api: Api) -> CudaDriver:
+    return open_cuda(0, api, FromText())
+
+
+def code(api: Api, ordinal: int = 0) -> str:
+    with pytest.raises(SxError) as raised:
+        open_cuda(ordinal, api, FromText())
+    return raised.value.diagnostic.code
+
+
+def test_an_open_gpu_says_what_it_is() -> None:
+    driver = opened(Api())
+    assert (driver.name, driver.capability) == ("Test GPU", (9, 0))
+    assert driver.memory() == (1 << 30, 1 << 30)
+    driver.close()
+
+
+@pytest.mark.parametrize(
+    ("api", "wanted", "last"),
+    [
+        (Api(version=12080), "E-DEV-003", "cuDriverGetVersion"),
+        (Api(count=0), "E-DEV-002", "cuDeviceGetCount"),
+        (Api(capability=(7, 5)), "E-DEV-004", "cuDeviceGetName"),
+    ],
+)
+def test_what_is_too_old_is_refused_before_a_context_is_made(api: Api, wanted: str, last: str) -> None:
+    assert code(api) == wanted
+    assert api.calls[-1] == last
+
+
+def test_an_ordinal_that_is_not_there() -> None:
+    assert code(Api(count=2), 2) == "E-DEV-002"
+
+
+@pytest.mark.parametrize("call", ["cuInit", "cuDeviceGetCount", "cuDevicePrimaryCtxRetain", "cuStreamCreate"])
+def test_what_the_driver_refuses_is_told(call: str) -> None:
+    api = Api(failing={call: CUresult.CUDA_ERROR_LAUNCH_FAILED})
+    with pytest.raises(SxError) as raised:
+        opened(api)
+    told = raised.value.diagnostic
+    assert (told.code, told.actual) == ("E-DEV-005", "CUDA_ERROR_LAUNCH_FAILED: cuda_error_launch_failed")
+
+
+def test_memory_goes_out_and_back() -> None:
+    pool = Pool(opened(Api()))
+    type = TensorType((40, 40), "bf16")
+    given = np.ones((40, 40), np.float32)
+    first, second = upload(pool, given, type), pool.array(type)
+    copy_array(pool, second, first)
+    assert np.array_equal(second.numpy(), given)
+    pool.driver.fill(second.address, 0, type.nbytes)
+    assert not second.numpy().any()
+
+
+def test_memory_that_is_not_there() -> None:
+    driver = opened(Api(total=1 << 20))
+    with pytest.raises(NoMemory):
+        driver.allocate(2 << 20)
+
+
+def run_of(words: np.ndarray) -> Run:
+    pointers = np.uint64(words.ctypes.data) + np.arange(2, dtype=np.uint64) * np.uint64(8)
+    return Run("kernel", (3, 1, 1), (128, 1, 1), 64, words, pointers)
+
+
+def test_a_launch_takes_the_arguments_of_the_moment_and_a_capture_keeps_them() -> None:
+    api = Api()
+    driver = opened(api)
+    words = np.array([4096, 8192], np.uint64)
+    launch = run_of(words)
+    driver.run(launch)
+    captured = driver.capture([launch])
+    words[1] = 1
+    driver.run(launch)
+    driver.replay(captured)
+    driver.forget(captured)
+    grid_and_block = ((3, 1, 1), (128, 1, 1), 64)
+    assert api.launched == [
+        ("kernel", *grid_and_block, [4096, 8192]),
+        ("kernel", *grid_and_block, [4096, 1]),
+        ("kernel", *grid_and_block, [4096, 8192]),
+    ]
+
+
+def test_a_graph_that_there_is_no_memory_for() -> None:
+    driver = opened(Api(failing={"cuGraphInstantiate": CUresult.CUDA_ERROR_OUT_OF_MEMORY}))
+    with pytest.raises(NoMemory):
+        driver.capture([run_of(np.array([0, 0], np.uint64))])
+
+
+def test_a_kernel_that_fails() -> None:
+    driver = opened(Api(failing={"cuStreamSynchronize": CUresult.CUDA_ERROR_LAUNCH_FAILED}))
+    source = np.zeros(4, np.float32)
+    target = np.zeros(4, np.float32)
+    driver.run(Copy(np.array([target.ctypes.data, source.ctypes.data], np.uint64), 16))
+    with pytest.raises(SxError) as raised:
+        driver.copy_out(target, source.ctypes.data)
+    assert raised.value.diagnostic.code == "E-DEV-005"
+
+
+def test_modules_and_shared_memory() -> None:
+    api = Api()
+    driver = opened(api)
+    functions = driver.load(PtxModule("kernels", ".version 8.0", ("one", "two")))
+    assert dict(functions) == {"one": "one", "two": "two"}
+    driver.allow_shared(functions["one"], 40 << 10)
+    driver.allow_shared(functions["two"], 96 << 10)
+    assert api.launched == [("allowed", "two", 96 << 10)]
+
+
+def test_a_module_that_is_not_taken() -> None:
+    driver = opened(Api(failing={"cuModuleLoadDataEx": CUresult.CUDA_ERROR_INVALID_PTX}))
+    with pytest.raises(SxError) as raised:
+        driver.load(PtxModule("kernels", "nonsense", ()))
+    assert raised.value.diagnostic.code == "E-DEV-006"
+
+
+def test_moments_of_the_stream() -> None:
+    driver = opened(Api())
+    assert driver.elapsed(driver.mark(), driver.mark()) == 0.0015
+
+
+PROBE = """
+import sys
+from sexpgpu.gpu.probe import probe
+for each in probe():
+    print(each.what, each.present, sep="|")
+print("cuda.core" in sys.modules, "cuda.bindings.runtime" in sys.modules)
+"""
+
+
+def test_a_machine_without_a_driver_is_probed_in_no_time(tmp_path: Path) -> None:
+    """Nothing that waits for a driver is touched; the packages of CUDA may or may not be installed."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE], cwd=tmp_path, env=dict(os.environ), text=True, capture_output=True, timeout=60
+    )
+    *found, last = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    assert [line.split("|")[0] for line in found if not line.startswith("gpu")] == [
+        "cuda driver",
+        "nvJitLink",
+        "cuDNN",
+        "NCCL",
+    ]
+    assert last == "False False"

@@ -1,0 +1,167 @@
+"""Plans of launches on the simulated device: arguments, constants, loops, copied results, captured calls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.experiment import Graph, Input, Output
+from sexpgpu.gpu.memory import DeviceArray
+from sexpgpu.gpu.program import CAPTURED, DeviceProgram
+from sexpgpu.gpu.transfer import upload
+from sexpgpu.plan.records import At, Given, GraphPlan, Into, Memory, Slot, Step, Turns, View
+from tests.gpu.devices import Simulated, compiled, type_of
+
+VECTOR = type_of((96,))
+NUMBER = type_of(())
+
+
+def numbers(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def test_a_graph_of_kernels_and_constants() -> None:
+    plans = compiled(
+        [VECTOR, NUMBER],
+        lambda b, v: (v[0] * 2.5 + b("broadcast", v[1], shape=(96,)), b("square", v[0])),
+    )
+    x, a = numbers((96,)), np.array(0.75, np.float32)
+    total, square = Simulated().program(plans)([x, a])
+    assert np.allclose(total.numpy(), x * np.float32(2.5) + a, rtol=1e-6)
+    assert np.array_equal(square.numpy(), x * x)
+
+
+def test_results_may_be_arguments_and_views_of_them() -> None:
+    plans = compiled([type_of((4, 24))], lambda b, v: (v[0], b("reshape", v[0], shape=(96,)), b("neg", v[0])))
+    x = numbers((4, 24))
+    same, flat, negative = Simulated().program(plans)([x])
+    assert np.array_equal(same.numpy(), x)
+    assert np.array_equal(flat.numpy(), x.reshape(96))
+    assert np.array_equal(negative.numpy(), -x)
+
+
+def test_bf16_values_are_rounded_on_the_device() -> None:
+    half = type_of((64,), "bf16")
+    plans = compiled([half, half], lambda b, v: (v[0] + v[1],))
+    x, y = np.full(64, 256.0, np.float32), np.full(64, 1.0, np.float32)
+    (total,) = Simulated().program(plans)([x, y])
+    assert total.numpy().tolist() == [256.0] * 64
+
+
+def test_results_lie_where_the_caller_says() -> None:
+    plans = compiled([VECTOR], lambda b, v: (b("neg", v[0]),))
+    device = Simulated()
+    target = device.pool.array(VECTOR)
+    x = numbers((96,))
+    (result,) = device.program(plans)([x], [target])
+    assert result is target
+    assert np.array_equal(target.numpy(), -x)
+
+
+def test_parts_of_arrays_that_lie_askew_are_given_straight() -> None:
+    odd = type_of((3, 5))
+    plans = compiled([type_of((5,))], lambda b, v: (b("neg", v[0]),))
+    device = Simulated()
+    x = numbers((3, 5))
+    rows = upload(device.pool, x, odd)
+    assert rows[1].address % 16
+    (result,) = device.program(plans)([rows[1]])
+    assert np.array_equal(result.numpy(), -x[1])
+
+
+def test_an_input_of_another_type_is_refused() -> None:
+    plans = compiled([VECTOR], lambda b, v: (b("neg", v[0]),))
+    device = Simulated()
+    with pytest.raises(ValueError, match="f32"):
+        device.program(plans)([upload(device.pool, numbers((4,)), type_of((4,)))])
+
+
+def two_kernels() -> tuple[Simulated, DeviceProgram, list[DeviceArray]]:
+    """A program of two launches, since its results differ in shape, and its arguments."""
+    short = type_of((64,))
+    plans = compiled([VECTOR, short], lambda b, v: (b("neg", v[0]), b("square", v[1])))
+    device = Simulated()
+    given = [upload(device.pool, numbers((96,)), VECTOR), upload(device.pool, numbers((64,), 1), short)]
+    return device, device.program(plans), given
+
+
+def targets(device: Simulated) -> list[DeviceArray]:
+    return [device.pool.array(VECTOR), device.pool.array(type_of((64,)))]
+
+
+def test_repeated_addresses_are_captured_and_give_the_same() -> None:
+    device, program, given = two_kernels()
+    into = targets(device)
+    for seed in range(4):
+        device.driver.copy_in(given[0].address, numbers((96,), seed))
+        negative, square = program(given, into)
+        assert np.array_equal(negative.numpy(), -numbers((96,), seed))
+        assert np.array_equal(square.numpy(), numbers((64,), 1) ** 2)
+    assert program.captured == 1
+
+
+def test_only_so_many_calls_stay_captured() -> None:
+    device, program, given = two_kernels()
+    all_targets = [targets(device) for _ in range(CAPTURED + 3)]
+    for into in [*all_targets, *all_targets[-2:]]:
+        program(given, into)
+    assert program.captured == 2
+
+
+def recurrence(b: Builder, v: list[Val]) -> list[Val]:
+    """state · decay + row, and twice that."""
+    state = v[0] * b("broadcast", v[2], shape=(96,)) + v[1]
+    return [state, state * 2.0]
+
+
+def over_rows(body: GraphPlan, reverse: bool, turns: int) -> GraphPlan:
+    """A loop over the rows of an argument; its body lies behind the first 64 bytes of the arena."""
+    rows = type_of((turns, 96))
+    spec = Graph(
+        "loop",
+        "loop",
+        (Input("param", "s", VECTOR), Input("field", "x", rows), Input("ctx", "decay", NUMBER)),
+        (Output("value", "last", VECTOR), Output("value", "rows", rows)),
+    )
+    given = (Slot(VECTOR, Given(0)), Slot(rows, Given(1)), Slot(NUMBER, Given(2)))
+    slots = (*given, Slot(VECTOR, Into(0)), Slot(rows, Into(1)))
+    assert body.memory is not None
+    size = body.memory.arena + 2 * VECTOR.nbytes
+    how = Turns(1, (0,), (0,), reverse, turns)
+    step = Step("scan", (0, 1, 2), (3, 4), how=how, bodies=(body,), workspace=(64, size))
+    return GraphPlan(spec, slots, (step,), (), (3, 4), Memory(64 + size, 0, 0))
+
+
+@pytest.mark.parametrize("turns", [1, 2, 5])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_loop_reads_rows_and_keeps_its_state(reverse: bool, turns: int) -> None:
+    plans = compiled([VECTOR, VECTOR, NUMBER], recurrence)
+    plan = over_rows(plans.plans["f"], reverse, turns)
+    start, x, decay = numbers((96,)), numbers((turns, 96), 1), np.array(0.5, np.float32)
+    last, rows = Simulated().program(plans, plan)([start, x, decay])
+    state, wanted = start, np.empty_like(x)
+    for turn in reversed(range(turns)) if reverse else range(turns):
+        state = state * decay + x[turn]
+        wanted[turn] = state * 2
+    assert np.allclose(last.numpy(), state, rtol=1e-6)
+    assert np.allclose(rows.numpy(), wanted, rtol=1e-6)
+
+
+def plan_of_one(slot: Slot, result: int) -> GraphPlan:
+    spec = Graph("g", "g", (Input("field", "x", VECTOR),), (Output("value", "y", slot.type),))
+    return GraphPlan(spec, (Slot(VECTOR, Given(0)), slot), (), (), (result,), Memory(0, 0, 0))
+
+
+def test_a_part_of_a_tensor_is_no_result() -> None:
+    plans = compiled([VECTOR], lambda b, v: (b("neg", v[0]),))
+    with pytest.raises(ValueError, match="part of a tensor"):
+        Simulated().program(plans, plan_of_one(Slot(type_of((4,)), View(0)), 1))([numbers((96,))])
+
+
+def test_a_step_without_kernels_is_refused() -> None:
+    plans = compiled([VECTOR], lambda b, v: (b("neg", v[0]),))
+    plan = plan_of_one(Slot(VECTOR, At(0)), 1)
+    spoilt = GraphPlan(plan.spec, plan.slots, (Step("exp", (0,), (1,)),), (), (1,), Memory(384, 0, 0))
+    with pytest.raises(ValueError, match="no kernel runs exp"):
+        Simulated().program(plans, spoilt)([numbers((96,))])
