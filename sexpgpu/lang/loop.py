@@ -243,7 +243,7 @@ def _accumulate(loop: Loop, word: str, it: Symbol | None) -> Any:
         better = call("%loop-extreme", call("quote", symbol(_EXTREMES[word])), variable, form)
         return call("setq", variable, at_element(better, cell))
     if _COUNTS[word] == "sum":
-        return call("setq", variable, at_element(call("+", variable, form), cell))
+        return call("setq", variable, at_element(call("%loop-sum", variable, form), cell))
     return call("when", form, call("setq", variable, call("+", variable, 1)))
 
 

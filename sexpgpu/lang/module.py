@@ -99,6 +99,7 @@ class Module:
         self.undefined_calls: list[tuple[FunctionCell, Any]] = []
         self.handled_calls: list[tuple[FunctionCell, Any]] = []  # of the same kind, where errors are handled
         self.waiting_calls: list[tuple[FunctionCell, list[Node], Place]] = []  # with the arguments
+        self.handled_types: list[tuple[Symbol, Place]] = []  # of conditions, undefined when a handler named them
         self.namespace: dict[str, Any] = {}
         self._keys: dict[int, str] = {}
         self.aliases: set[str] = set()

@@ -89,17 +89,28 @@ class Modules:
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as fault_:
-            raise error("E-READ-011", f"{path} is not UTF-8 text (byte {fault_.start})") from fault_
+            raise self._not_text(path, data, fault_.start) from fault_
         if path == STANDARD_INPUT:
             self.overlay[path] = text
         return Source(path, text)
 
+    def _not_text(self, path: str, data: bytes, start: int) -> SxError:
+        """E-READ-011 at the first byte that is no UTF-8; the file is shown with a sign in its place."""
+        shown = Source(path, data.decode("utf-8", "replace"))
+        self._session.sources[path] = shown.text
+        at = len(data[:start].decode("utf-8"))
+        told = f"byte {start}, {data[start]:#04x}, is no UTF-8"
+        return error("E-READ-011", f"{path} is not UTF-8 text", shown.span(at, at + 1), actual=told)
+
     def _read_for(self, path: str, place: Place) -> Source:
-        """As `read`; an error is at the `require` that asks for the file."""
+        """As `read`; an error that has no place of its own is at the `require` that asks for the file."""
         try:
             return self.read(path)
         except SxError as wrong:
-            raise SxError(evolve(wrong.diagnostic, span=place.span)) from wrong
+            told = wrong.diagnostic
+            if told.span is None:
+                raise SxError(evolve(told, span=place.span)) from wrong
+            raise SxError(told.noting(Note("it is required here", place.span))) from wrong
 
     def require(self, module: Module, form: Cons, place: Place) -> Any:
         """Evaluate the module once, and bring its names into `module`."""

@@ -13,6 +13,7 @@ from sexpgpu.lang.analyze.arguments import mismatch
 from sexpgpu.lang.analyze.core import DEEPEST_EXPANSION, Analyzer, endless_expansion
 from sexpgpu.lang.analyze.definition import defined_function, defined_macro
 from sexpgpu.lang.analyze.grammar import SPECIALS, items_of
+from sexpgpu.lang.analyze.handling import missing_types
 from sexpgpu.lang.analyze.mentions import note_mentions
 from sexpgpu.lang.analyze.misspelt import meant_form
 from sexpgpu.lang.analyze.suggest import unknown_function
@@ -315,6 +316,8 @@ def _check_uncalled(session: Session, module: Module) -> None:
         if _is_missing(module, cell):
             warn_handled(session, module, cell, scope, place)
     module.handled_calls.clear()
+    for wrong in missing_types(session, module):
+        _report_once(session, wrong)
     for cell, args, place in module.waiting_calls:
         _check_arguments(session, cell, args, place)
     module.waiting_calls.clear()

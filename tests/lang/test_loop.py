@@ -90,6 +90,10 @@ def test_values(form: str, value: str) -> None:
         ("(loop for i downto 3 do (print i))", "E-MACRO-010", "counting down needs a start"),
         ("(loop for x in 5 collect x)", "E-TYPE-001", "loop: `in` needs a list, got 5"),
         ("(loop for x across '(1 2) collect x)", "E-TYPE-001", "`across` needs a vector or a string, got (1 2)"),
+        ("(loop for x in '(1 a) sum x)", "E-TYPE-001", "loop: `sum` needs a number, got a"),
+        ("(loop for x in '(1 nil) sum x into s)", "E-TYPE-001", "loop: `sum` needs a number, got nil"),
+        ("(loop for x in '(1 a) maximize x)", "E-TYPE-001", "loop: `maximize` needs a number, got a"),
+        ("(loop for x in '(a) minimize x)", "E-TYPE-001", "loop: `minimize` needs a number, got a"),
     ],
 )
 def test_faults_say_what_is_wrong(form: str, code: str, words: str) -> None:
@@ -114,8 +118,8 @@ def test_and_outside_a_conditional() -> None:
         ("(loop for i from 1 to 3 by (car '(x)) collect i)", "loop: `by` needs a number, got x", 28),
         ("(loop for (a b) in '((1 2) 3) collect (list a b))", "car needs a list, got 3", 11),
         ("(loop for (a (b c)) in '((1 (2 3)) (1 2)) collect (list a b c))", "car needs a list, got 2", 14),
-        ("(loop for x in '(a b) sum x)", "argument 2 is the symbol a, not a number", 27),
-        ("(loop for x in '(a b) maximize x)", "max needs a number, got a", 32),
+        ("(loop for x in '(a b) sum x)", "loop: `sum` needs a number, got a", 27),
+        ("(loop for x in '(a b) maximize x)", "loop: `maximize` needs a number, got a", 32),
         ("(loop for x in '(1) do)", "loop: `do` needs a form in parentheses", 21),
         ("(loop for x in '(1) do 5)", "loop: `do` needs a form in parentheses, got 5", 24),
         ("(loop for x in '(1) when)", "loop: `when` has no form after it", 21),

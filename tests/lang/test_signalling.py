@@ -66,3 +66,48 @@ def test_an_error_passed_by_a_handler_is_reported_with_its_place() -> None:
 @pytest.mark.parametrize("form", ["(warn 'error)", "(warn (make-condition 'simple-error))"])
 def test_only_warnings_are_warned_of(form: str) -> None:
     assert fault(form).code == "E-TYPE-001"
+
+
+@pytest.mark.parametrize(
+    ("form", "word", "column"),
+    [
+        ("(defun f () (handler-case 1 (arith-error () 2)))", "arith-error", 30),
+        ("(defun f () (handler-case 1 (error () 2) ((or division-by-zero tpye-error) () 2)))", "tpye-error", 64),
+        ("(defun f () (handler-bind ((erorr #'list)) 1))", "erorr", 29),
+        ("(handler-case 1 (erorr () 2) (:no-error (x) x))", "erorr", 18),
+        ("(handler-case 1 (mine () 2))\n(defun mine () 1)", "mine", 18),
+    ],
+)
+def test_a_handler_of_no_condition_type_is_at_fault_unsignalled(form: str, word: str, column: int) -> None:
+    found = fault(form)
+    assert (found.code, found.message) == ("E-TYPE-001", f"`{word}` is not a condition type")
+    assert found.span is not None
+    assert (found.span.line, found.span.col, found.span.end_col) == (1, column, column + len(word))
+
+
+def test_a_handler_of_no_condition_type_is_told_once() -> None:
+    found = fault("(defun f () (handler-case (car 5) (tpye-error () 2)))\n(f)")
+    assert (found.help, len(found.fix)) == ("did you mean `type-error`?", 1)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "(handler-case 1 (later () 2))\n(define-condition later (error) ())\n1",
+        "(defun f () (handler-case 1 (later () 2)))\n(defmacro make (n) `(define-condition ,n () ()))\n(make later)\n1",
+        "(handler-case 1 (t () 2) (nil () 3) ((not error) () 4))",
+        "(handler-case (car 5) (nil () 3) (error () 1))",
+    ],
+)
+def test_a_type_may_be_defined_below_its_handler(form: str) -> None:
+    assert shown(form) == "1"
+
+
+def test_a_handler_of_what_failed_to_be_defined_is_no_fault() -> None:
+    found = fault("(define-condition mine (error) (5))\n(defun f () (handler-case 1 (mine () 2)))")
+    assert found.span is not None
+    assert found.span.line == 1
+
+
+def test_what_can_be_no_type_is_refused() -> None:
+    assert fault("(handler-case 1 (5 () 2))").code == "E-MACRO-001"

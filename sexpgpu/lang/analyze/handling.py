@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from sexpgpu.lang.analyze.binding import dynamic_binding
-from sexpgpu.lang.analyze.grammar import Items, items_of, malformed, name_of, special
+from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed, name_of, special
 from sexpgpu.lang.analyze.lambdas import split_body
 from sexpgpu.lang.builtin import show
-from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list, symbol
+from sexpgpu.lang.core.handlers import no_condition_type
+from sexpgpu.lang.forms import NIL, Cons, Symbol, T, lisp_list, symbol
 from sexpgpu.lang.ir import Const, DynamicLet, Handle, If, Lambda, LocalRef, LocalVar, Node, Operation, Values, Within
-from sexpgpu.lang.place import Place
+from sexpgpu.lang.place import EVALUATED, Place
 from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.scope import SPECIAL, Scope
 
 if TYPE_CHECKING:
+    from sexpgpu.diag import SxError
     from sexpgpu.lang.analyze.core import Analyzer
+    from sexpgpu.lang.module import Module
+    from sexpgpu.lang.session import Session
 
 CASE: Final = "(handler-case form (type ([name]) form...)... [(:no-error lambda-list form...)])"
 _S: Final = {name: symbol(name) for name in ("block", "return-from", "multiple-value-call", "lambda", "handler-case")}
@@ -34,6 +39,7 @@ def handler_case(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node
         if not isinstance(form, Cons) or not isinstance(form.cdr, Cons):
             raise malformed(where, CASE, f"a handler is (type ([name]) form...), found {show(form)}")
         parts = items_of(form, where, CASE)
+        note_type(an, *parts[0], CASE)
         names = items_of(*parts[1], CASE)
         if len(names) > 1:
             raise malformed(parts[1][1], CASE, "a handler takes at most one name")
@@ -51,6 +57,29 @@ def handler_case(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node
         taken = an.sequence(handler.forms, inner, where)
         clauses.append((parts[0][0], var, taken if dynamic is None else DynamicLet(where, [dynamic], taken)))
     return Handle(place, body, clauses) if clauses else body
+
+
+def note_type(an: Analyzer, specifier: Any, place: Place, shape: str) -> None:
+    """Remember the condition types that a handler names and nothing has defined so far; refuse what can be none."""
+    if isinstance(specifier, Cons):
+        words = items_of(specifier, place, shape)
+        if isinstance(specifier.car, Symbol) and specifier.car.name in ("or", "and", "not"):
+            for part, where in words[1:]:
+                note_type(an, part, where, shape)
+    elif not isinstance(specifier, Symbol):
+        raise malformed(place, shape, f"{show(specifier)} is not a condition type")
+    elif specifier not in (T, NIL, *an.session.condition_types) and place.source.file != EVALUATED:
+        an.module.handled_types.append((specifier, place))
+
+
+def missing_types(session: Session, module: Module) -> Iterator[SxError]:
+    """E-TYPE-001 of each condition type that a handler of the file names and that nothing defines, now at its end."""
+    if module.torn is None and module.missing is None:  # what cannot be read, or found, may define it
+        for name, place in module.handled_types:
+            if name not in session.condition_types and name not in module.poisoned:
+                told = no_condition_type(name).diagnostic
+                yield fault(place, told.code, told.message, told.help, culprit=told.culprit)
+    module.handled_types.clear()
 
 
 def _with_no_error(an: Analyzer, items: Items, clause: Cons, scope: Scope, place: Place) -> Node:
@@ -81,6 +110,7 @@ def handler_bind(an: Analyzer, items: Items, scope: Scope, place: Place) -> Node
         parts = items_of(form, where, shape)
         if len(parts) != 2:
             raise malformed(where, shape, f"a binding is (type function), found {show(form)}")
+        note_type(an, *parts[0], shape)
         types.append(parts[0][0])
         handler = an.analyze(parts[1][0], scope, parts[1][1])
         functions.append(Operation(parts[1][1], "as_function", [handler]))  # at fault where it is written

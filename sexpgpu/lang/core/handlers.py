@@ -8,7 +8,7 @@ from sexpgpu.diag import Culprit, SxError, error, nearest
 from sexpgpu.lang.active import active
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Condition
-from sexpgpu.lang.forms import Cons, Symbol, T
+from sexpgpu.lang.forms import NIL, Cons, Symbol, T
 
 
 def no_condition_type(name: Symbol) -> SxError:
@@ -22,8 +22,8 @@ def no_condition_type(name: Symbol) -> SxError:
 def is_condition(condition: Condition, specifier: Any) -> bool:
     """Whether a condition is of the type a handler names."""
     if isinstance(specifier, Symbol):
-        if specifier is T:
-            return True
+        if specifier is T or specifier is NIL:
+            return specifier is T
         wanted = active().condition_types.get(specifier)
         if wanted is None:
             raise no_condition_type(specifier)

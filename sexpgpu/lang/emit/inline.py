@@ -14,7 +14,9 @@ from sexpgpu.lang.emit.core import INLINE, TESTS, Emitter
 from sexpgpu.lang.forms import Symbol
 from sexpgpu.lang.ir import CallBuiltin, Const, LocalRef, Node
 
-_ARITHMETIC: Final[dict[str, type[ast.operator]]] = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult}
+_ARITHMETIC: Final[dict[str, type[ast.operator]]] = {
+    "+": ast.Add, "-": ast.Sub, "*": ast.Mult, "%loop-sum": ast.Add,
+}  # fmt: skip
 _COMPARISON: Final[dict[str, type[ast.cmpop]]] = {
     "<": ast.Lt, ">": ast.Gt, "<=": ast.LtE, ">=": ast.GtE, "=": ast.Eq,
 }  # fmt: skip

@@ -6,7 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from sexpgpu.diag import Culprit, error
-from sexpgpu.lang.builtin import Library
+from sexpgpu.lang.builtin import Library, show
+from sexpgpu.lang.conditions import TypeFault
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import NIL, Array, Cons, Symbol, character, lisp_list
 from sexpgpu.lang.library.access import items_of, same_kind
@@ -244,4 +245,26 @@ def loop_extreme(name: Any, best: Any, item: Any) -> Any:
     from sexpgpu.lang.library.arithmetic import maximum, minimum
 
     function = maximum if name.name == "max" else minimum
-    return function(item) if best is NIL else function(best, item)
+    try:
+        return function(item) if best is NIL else function(best, item)
+    except TypeFault as wrong:
+        raise _in_clause(f"{name.name}imize", item, wrong) from wrong
+
+
+@library.builtin("%loop-sum", "(sum item)")
+def loop_sum(sum: Any, item: Any) -> Any:
+    """`(+ sum item)`."""
+    from sexpgpu.lang.library.arithmetic import add
+
+    try:
+        return add(sum, item)
+    except TypeFault as wrong:
+        raise _in_clause("sum", item, wrong) from wrong
+
+
+def _in_clause(clause: str, item: Any, wrong: TypeFault) -> TypeFault:
+    """The error in the words of the clause, where it is the clause's own form that gave no number."""
+    if wrong.datum is not item:
+        return wrong
+    told = error("E-TYPE-001", f"loop: `{clause}` needs a number, got {show(item)}")
+    return TypeFault(told.diagnostic, wrong.datum, wrong.expected_type)
