@@ -65,6 +65,8 @@ class Context:
     types: dict[TensorType, ir.Type] = field(factory=dict)
     attributes: dict[tuple[object, ...], ir.Attribute] = field(factory=dict)
     locations: dict[tuple[Span | None, str], ir.Location] = field(factory=dict)
+    found: dict[tuple[ir.Module, str], Any] = field(factory=dict)
+    """What the last pass found out about a function, by module and symbol; whatever changes a module empties it."""
 
     def type(self, type: TensorType) -> ir.Type:
         """The `tensor<...>` of a TensorType."""
@@ -202,6 +204,7 @@ def open_context() -> Iterator[Context]:
     finally:
         handler.detach()
         attributes.forget()
+        locations.forget()
 
 
 def operations(root: ir.Operation) -> list[ir.Operation]:

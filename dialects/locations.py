@@ -12,6 +12,9 @@ from mlir import ir
 
 from sexpgpu.diag import CallSite, Span
 
+_spans: dict[ir.Attribute, Span | None] = {}
+_paths: dict[ir.Attribute, str] = {}
+"""By locations as attributes, which are equal where they say the same: a dozen operations share each."""
 _METADATA = re.compile(r'^loc\(fused<"((?:[^"\\]|\\.)*)">')
 _ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))")
 
@@ -27,8 +30,21 @@ def _region(span: Span, context: ir.Context) -> ir.Location:
     return ir.Location.file(span.file, span.line, span.col, span.end_line, span.end_col, context)
 
 
+def forget() -> None:
+    """Drops what was read so far: what is kept alive keeps its context."""
+    _spans.clear()
+    _paths.clear()
+
+
 def span_of(location: ir.Location) -> Span | None:
     """The first source region the location holds, or None; of a call site the caller's, with what it called."""
+    key = location.attr
+    if key not in _spans:
+        _spans[key] = _span(location)
+    return _spans[key]
+
+
+def _span(location: ir.Location) -> Span | None:
     if location.is_a_file():
         return Span(location.filename, location.start_line, location.start_col, location.end_line, location.end_col)
     if location.is_a_fused():
@@ -45,6 +61,13 @@ def span_of(location: ir.Location) -> Span | None:
 
 def path_of(location: ir.Location) -> str:
     """The model path the location carries; empty when it has none."""
+    key = location.attr
+    if key not in _paths:
+        _paths[key] = _path(location)
+    return _paths[key]
+
+
+def _path(location: ir.Location) -> str:
     if not location.is_a_fused():
         return ""
     # The bindings give no access to a fused location's metadata but its printed form.

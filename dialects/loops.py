@@ -78,9 +78,10 @@ def function(module: Any, symbol: str) -> Any:
     return ir.SymbolTable(module)[symbol].operation
 
 
-def callee(op: Any) -> Any:
-    """The declaration that a `func.call` names."""
-    return function(module_of(op), ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+def callee(op: Any, symbols: ir.SymbolTable | None = None) -> Any:
+    """The declaration that a `func.call` names; `symbols` of its module, for whoever has many calls to look up."""
+    name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+    return function(module_of(op), name) if symbols is None else symbols[name].operation
 
 
 def read_loop(declaration: Any) -> Loop | None:

@@ -98,6 +98,22 @@ def read_outputs(func: Any) -> list[Output]:
     return outputs
 
 
+def input_roles(func: Any) -> list[InputRole]:
+    """The roles of the arguments of `func`, in order."""
+    return _roles(func, "arg_attrs", _INPUT_ROLES) or ["value"] * len(func.regions[0].blocks[0].arguments)
+
+
+def output_roles(func: Any) -> list[OutputRole]:
+    """The roles of the results of `func`, in order."""
+    return _roles(func, "res_attrs", _OUTPUT_ROLES) or ["value"] * len(terminator_of(func).operands)
+
+
+def _roles(func: Any, key: str, known: dict[str, Any]) -> list[Any]:
+    if key not in func.attributes:
+        return []
+    return [next((role for name, role in known.items() if name in row), "value") for row in func.attributes[key]]
+
+
 def _place(value: Any) -> Span | None:
     """Where the operation of a value was written, within the group that gives it; an argument has no place."""
     if isinstance(value.owner, ir.Block):

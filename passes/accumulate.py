@@ -22,7 +22,7 @@ from sexpgpu.dialects.loops import CALL
 from sexpgpu.dialects.opdef import Contract, Move, Window
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
-from sexpgpu.dialects.signature import read_outputs, type_of
+from sexpgpu.dialects.signature import output_roles, type_of
 from sexpgpu.passes.base import Pass, graphs
 
 
@@ -34,7 +34,7 @@ class Accumulate(Pass):
 
     def run(self, module: Any, context: Context) -> None:
         for func in graphs(module):
-            roles = [o.role for o in read_outputs(func)]
+            roles = output_roles(func)
             if "grad" in roles:
                 ops = [op.operation for op in func.regions[0].blocks[0].operations]
                 feeding = _feeding(ops, roles)

@@ -21,7 +21,7 @@ from sexpgpu.dialects.builder import Builder
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.locations import span_of
 from sexpgpu.dialects.reverse import cotangents
-from sexpgpu.dialects.signature import read_inputs, read_outputs, type_of, write_signature
+from sexpgpu.dialects.signature import output_roles, read_inputs, read_outputs, type_of, write_signature
 from sexpgpu.experiment import Input, Output
 from sexpgpu.passes.base import Pass, functions
 
@@ -34,9 +34,9 @@ class Autodiff(Pass):
 
     def run(self, module: Any, context: Context) -> None:
         for func in functions(module):
-            inputs, outputs = read_inputs(func), read_outputs(func)
-            if any(o.role == "loss" for o in outputs) and not any(o.role == "grad" for o in outputs):
-                _differentiate(func, inputs, outputs, context)
+            roles = output_roles(func)
+            if "loss" in roles and "grad" not in roles:
+                _differentiate(func, read_inputs(func), read_outputs(func), context)
             _drop_gradient_stops(func)
 
 

@@ -54,6 +54,7 @@ def run_pipeline(module: Any, context: Context, pipeline: Sequence[Pass], hook: 
     timings = []
     before = count_ops(module)
     for each in pipeline:
+        context.found.clear()
         start = time.perf_counter()
         did = each.run(module, context) or ""
         ms = (time.perf_counter() - start) * 1e3

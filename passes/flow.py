@@ -6,9 +6,10 @@ from typing import Any
 
 from mlir import ir
 
-from sexpgpu.dialects.groups import group_of
+from sexpgpu.diag import Span
+from sexpgpu.dialects.groups import FOLD, TILE, TILED, read_group
 from sexpgpu.dialects.locations import path_of, span_of
-from sexpgpu.dialects.loops import loop_of
+from sexpgpu.dialects.loops import callee, module_of, read_loop
 from sexpgpu.dialects.read import attrs_of, definition_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.plan.dataflow import Dataflow, Node
@@ -21,12 +22,15 @@ def operations_of(func: Any) -> list[Any]:
     return [op.operation for op in func.regions[0].blocks[0].operations]
 
 
-def read_flow(func: Any, *, places: bool = True, bodies: bool = True) -> Dataflow:
+def read_flow(func: Any, *, bodies: bool = True) -> Dataflow:
     """The dataflow of a `func.func`, its loops and groups with theirs. Nodes stand in the order of the operations.
 
-    Without `places` spans and paths are left out, which cost more than all else to read; without `bodies` loops and
-    groups are names alone.
+    Without `bodies` loops and groups are names alone.
     """
+    return _read(func, ir.SymbolTable(module_of(func)) if bodies else None)
+
+
+def _read(func: Any, symbols: ir.SymbolTable | None) -> Dataflow:
     block = func.regions[0].blocks[0]
     numbers: dict[Any, int] = {argument: i for i, argument in enumerate(block.arguments)}
     types = [type_of(argument) for argument in block.arguments]
@@ -40,36 +44,39 @@ def read_flow(func: Any, *, places: bool = True, bodies: bool = True) -> Dataflo
             numbers[result] = len(types)
             outs.append(len(types))
             types.append(type_of(result))
-        span, path = (span_of(op.location), path_of(op.location)) if places else (None, "")
+        location = op.location
+        span, path = span_of(location), path_of(location)
         record = definition_of(op)
         if record is not None:
             nodes.append(Node(record.name, record, attrs_of(op), ins, tuple(outs), span=span, path=path))
-        elif not bodies:
+        elif symbols is None:
             nodes.append(Node("call", None, {}, ins, tuple(outs), span=span, path=path))
         else:
-            nodes.append(_called(op, ins, tuple(outs), places, span, path))
+            nodes.append(_called(op, symbols, ins, tuple(outs), span, path))
     return Dataflow(tuple(types), len(block.arguments), tuple(nodes), tuple([numbers[v] for v in terminator.operands]))
 
 
-def _called(op: Any, ins: tuple[int, ...], outs: tuple[int, ...], places: bool, span: Any, path: str) -> Node:
+def _called(
+    op: Any, symbols: ir.SymbolTable, ins: tuple[int, ...], outs: tuple[int, ...], span: Span | None, path: str
+) -> Node:
     """A loop or a group."""
-    if (found := loop_of(op)) is not None:
-        loop, body = found
+    func = callee(op, symbols)
+    if (loop := read_loop(func)) is not None:
         count = loop.turns([type_of(v) for v in op.operands])
         turns = Turns(loop.states, loop.items, loop.outs, loop.reverse, count)
-        return Node("scan", None, {}, ins, outs, turns, (read_flow(body, places=places),), span, path)
-    grouped = group_of(op)
-    assert grouped is not None
-    group, func = grouped
-    whole = read_flow(func, places=places)
-    cut = _flags(func, "sx.tiled", len(ins) + len(outs))
-    tile = tuple(ir.DenseI64ArrayAttr(func.attributes["sx.tile"])) if "sx.tile" in func.attributes else ()
+        body = _read(symbols[loop.body].operation, symbols)
+        return Node("scan", None, {}, ins, outs, turns, (body,), span, path)
+    group = read_group(func)
+    assert group is not None
+    whole = _read(func, symbols)
+    cut = _flags(func, TILED, len(ins) + len(outs))
+    tile = tuple(ir.DenseI64ArrayAttr(func.attributes[TILE])) if TILE in func.attributes else ()
     first = next((v for v, flag in zip((*op.operands, *op.results), cut, strict=True) if flag), None)
     extent = type_of(first).shape[: len(tile)] if first is not None else ()
     shapes = tile_shapes(extent, tile)
     folds = ("",) * len(outs)
-    if "sx.fold" in func.attributes:
-        folds = tuple([ir.StringAttr(fold).value for fold in ir.ArrayAttr(func.attributes["sx.fold"])])
+    if FOLD in func.attributes:
+        folds = tuple([ir.StringAttr(fold).value for fold in ir.ArrayAttr(func.attributes[FOLD])])
     tiles = Tiles(extent, cut, shapes, folds)
     bodies = tuple([cut_flow(whole, extent, shape, cut) for shape in shapes])
     return Node(group.family, None, {}, ins, outs, tiles, bodies, span, path)

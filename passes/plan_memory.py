@@ -56,6 +56,7 @@ class PlanMemory(Pass):
             _write(func, flow, found, context.mlir)
             if self.target != "cpu":
                 func.attributes[TARGET] = ir.StringAttr.get(self.target, context=context.mlir)
+            context.found[module, ir.StringAttr(func.attributes["sym_name"]).value] = flow, found
             assert found.memory is not None
             count += sum(isinstance(home, At) for home in found.homes)
             if found.memory.arena > largest:

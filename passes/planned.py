@@ -15,12 +15,17 @@ from sexpgpu.plan.dataflow import Dataflow
 from sexpgpu.plan.records import At, GraphPlan, Memory
 
 
-def plan_of(func: Any) -> GraphPlan:
-    """The plan of a `func.func`: in an arena where the module gives offsets, else each value in memory of its own."""
-    flow = read_flow(func)
+def plan_of(func: Any, found: tuple[Dataflow, Allocation] | None = None) -> GraphPlan:
+    """The plan of a `func.func`: in an arena where the module gives offsets, else each value in memory of its own.
+
+    `found` is what `plan-memory` has just read and laid out, where it has: the same as the module says.
+    """
+    spec = read_graph(func)
     sizes = SIZES[ir.StringAttr(func.attributes[TARGET]).value if TARGET in func.attributes else "cpu"]
-    allocation = _read(func, flow, sizes) if ARENA in func.attributes else None
-    return build(read_graph(func), flow, allocation, sizes)
+    if found is not None:
+        return build(spec, *found, sizes)
+    flow = read_flow(func)
+    return build(spec, flow, _read(func, flow, sizes) if ARENA in func.attributes else None, sizes)
 
 
 def _read(func: Any, flow: Dataflow, sizes: Sizes) -> Allocation:

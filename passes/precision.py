@@ -29,7 +29,7 @@ from sexpgpu.dialects.loops import CALL, loop_of
 from sexpgpu.dialects.opdef import Constant, Contract, Index, Move, Order, Pointwise, Random, Window
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
-from sexpgpu.dialects.signature import read_inputs, read_outputs, type_of
+from sexpgpu.dialects.signature import input_roles, output_roles, type_of
 from sexpgpu.passes.base import Pass, graphs
 
 MARK = "sx.numerics"
@@ -55,7 +55,7 @@ class Precision(Pass):
             policy = ir.StringAttr(attributes["sx.precision"]).value if "sx.precision" in attributes else "f32"
         done: set[str] = set()
         for func in graphs(module):
-            roles = {o.role for o in read_outputs(func)} | {i.role for i in read_inputs(func)}
+            roles = {*output_roles(func), *input_roles(func)}
             if roles & {"loss", "metric", "field", "sample"} and not roles & {"grad"}:
                 _apply(func, policy, context, done)
 

@@ -94,6 +94,16 @@ class Site:
         """The constant that operand i is, if it is one."""
         return self._known.get(self.operands[i])
 
+    def constants(self) -> list[Dense]:
+        """The constants that the operands are; none unless every operand is one."""
+        found = []
+        for operand in self.operands:
+            constant = self._known.get(operand)
+            if constant is None:
+                return []
+            found.append(constant)
+        return found
+
     def splat(self, i: int) -> float | None:
         """The number that fills operand i, where it is a constant with one."""
         dense = self.known(i)
@@ -259,7 +269,7 @@ def _forward(block: Any, context: Context) -> None:
         if name == CALL:
             continue
         site = Site(op, OPS[name], context, known, made)
-        value = _rewrite(site)
+        value = _rewrite(site, RULES.get(name, ()))
         if value is not None:
             op.results[0].replace_all_uses_with(value)
             op.erase()
@@ -279,21 +289,15 @@ def _forward(block: Any, context: Context) -> None:
         results = list(op.results)
         if isinstance(site.record.kind, Constant) and "value" in site.attrs:
             known[results[0]] = site.attrs["value"]
-        for result in results:
-            made[result] = site
+        made.update(dict.fromkeys(results, site))
 
 
-def _rewrite(site: Site) -> Any:
-    for rule in RULES.get(site.record.name, ()):
+def _rewrite(site: Site, rules: tuple[Rule, ...]) -> Any:
+    for rule in rules:
         value = rule(site)
         if value is not None:
             return value
-    constants = []
-    for i in range(len(site.operands)):
-        constant = site.known(i)
-        if constant is None:
-            return None
-        constants.append(constant)
+    constants = site.constants()
     return _fold(site, constants) if constants else None
 
 
@@ -330,5 +334,8 @@ def _unseen(value: Any, made: dict[Any, Site]) -> list[Any]:
 def remove_dead(block: Any) -> None:
     """Erase the operations of `block` that nobody uses."""
     for op in reversed([op.operation for op in block.operations][:-1]):
-        if all(next(iter(result.uses), None) is None for result in op.results):
+        for result in op.results:
+            if next(iter(result.uses), None) is not None:
+                break
+        else:
             op.erase()

@@ -18,7 +18,7 @@ from mlir import ir
 from sexpgpu.diag import error
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.locations import span_of
-from sexpgpu.dialects.signature import read_inputs, read_outputs, terminator_of, write_signature
+from sexpgpu.dialects.signature import output_roles, read_inputs, read_outputs, terminator_of, write_signature
 from sexpgpu.experiment import Output
 from sexpgpu.passes.base import Pass, functions
 from sexpgpu.passes.simplify import remove_dead
@@ -32,16 +32,16 @@ class StepSums(Pass):
 
     def run(self, module: Any, context: Context) -> None:
         for func in functions(module):
-            outputs = read_outputs(func)
-            if any(o.role == "step_term" for o in outputs) and any(o.role == "loss" for o in outputs):
+            roles = output_roles(func)
+            if "step_term" in roles and "loss" in roles:
                 sums = func.operation.clone(ir.InsertionPoint(module.body))
                 mlir = context.mlir
                 for key in ("sym_name", "sx.graph"):
                     joint = "_" if key == "sym_name" else " "
                     before = ir.StringAttr(func.attributes[key]).value
                     sums.attributes[key] = ir.StringAttr.get(f"{before}{joint}sums", context=mlir)
-                _keep(sums, [o.role == "step_term" for o in outputs])
-                _keep(func, [o.role != "step_term" for o in outputs])
+                _keep(sums, [role == "step_term" for role in roles])
+                _keep(func, [role != "step_term" for role in roles])
                 _require_no_parameter(sums)
 
 

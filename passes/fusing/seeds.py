@@ -11,7 +11,7 @@ was computed of it is read by no group, so that it would have been written anywa
 from __future__ import annotations
 
 from sexpgpu.dialects.opdef import Move, Pointwise
-from sexpgpu.dialects.signature import read_inputs
+from sexpgpu.dialects.signature import input_roles
 from sexpgpu.passes.fusing.clusters import MOST, Cluster, Clustering, holds
 from sexpgpu.passes.fusing.lines import Treatment
 from sexpgpu.passes.fusing.reading import ARGUMENT, Reading, shape_of
@@ -20,7 +20,7 @@ from sexpgpu.passes.fusing.reading import ARGUMENT, Reading, shape_of
 def start_update(clustering: Clustering) -> bool:
     """Make one set of an update graph, which takes a gradient; whether the function was one that may be."""
     reading = clustering.reading
-    if all(given.role != "grad" for given in read_inputs(reading.function)):
+    if "grad" not in input_roles(reading.function):
         return False
     computing = [op for op in range(reading.end) if not reading.free[op]]
     if not computing or any(not isinstance(reading.kinds[op], Pointwise) for op in computing):

@@ -69,7 +69,7 @@ def command(
             if done.diagnostics.errors:
                 return report.failure_code(done.diagnostics)
             if stage == PLAN:
-                text = plans_text(plans_of(done.module), graph)
+                text = plans_text(plans_of(done.module, done.context), graph)
             else:
                 text = module_text(done, graph, locations) if wants_module else document_text(done)
             if output is None:

@@ -14,7 +14,7 @@ from sexpgpu.dialects.locations import path_of, span_of
 from sexpgpu.dialects.loops import loop_of
 from sexpgpu.dialects.opdef import Constant, Move, OpDef, Pointwise, Random
 from sexpgpu.dialects.read import definition_of
-from sexpgpu.dialects.signature import read_outputs, type_of
+from sexpgpu.dialects.signature import output_roles, type_of
 from sexpgpu.driver.pipeline import Observer
 from sexpgpu.passes.base import Timing, graphs
 from sexpgpu.passes.precision import ADDED
@@ -84,7 +84,7 @@ def islands(func: Any) -> list[Island]:
 def _forward(func: Any) -> set[Any]:
     """The operations that anything but a gradient depends on."""
     returned = list(func.regions[0].blocks[0].operations)[-1].operands
-    roles = [output.role for output in read_outputs(func)]
+    roles = output_roles(func)
     waiting = [value for value, role in zip(returned, roles, strict=True) if role in FORWARD]
     needed: set[Any] = set()
     while waiting:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sexpgpu import knobs
+from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.compile import Compilation, compiling, conclude, finish
 from sexpgpu.driver.pipeline import EVERY, Passes, steps_of, whole
@@ -45,10 +46,10 @@ def is_closed(func: Any) -> bool:
     return len(func.regions[0].blocks[0].arguments) == 0
 
 
-def plans_of(module: Any) -> Plans:
-    """The plan of every graph that takes something, by symbol."""
-    plans = [plan_of(func) for func in graphs(module) if not is_closed(func)]
-    return {plan.spec.symbol: plan for plan in plans}
+def plans_of(module: Any, context: Context) -> Plans:
+    """The plan of every graph that takes something, by symbol; from what the last pass found, where it planned."""
+    symbols = {func.attributes["sym_name"].value: func for func in graphs(module) if not is_closed(func)}
+    return {symbol: plan_of(func, context.found.pop((module, symbol), None)) for symbol, func in symbols.items()}
 
 
 @contextmanager
@@ -74,7 +75,7 @@ def prepare(done: Compilation) -> None:
         finish(done, pipeline)
         if done.experiment is None:
             return
-        plans = plans_of(done.module)
+        plans = plans_of(done.module, done.context)
         if folder is not None:
             save(folder, key, plans)
     else:

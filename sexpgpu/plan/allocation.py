@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Container, Sequence
 
 from attrs import field, frozen
 
 from sexpgpu.dialects.opdef import numpy_dtype
 from sexpgpu.plan.arena import Lifetime, place
-from sexpgpu.plan.dataflow import Dataflow, Node
+from sexpgpu.plan.dataflow import Dataflow, Node, Structure
 from sexpgpu.plan.records import At, Fixed, Given, Home, Into, Memory, Own, Tiles, View
-from sexpgpu.plan.storage import Standin, standin, viewed
+from sexpgpu.plan.storage import Standin, may_view, standin, viewed
 from sexpgpu.tensortype import TensorType
 
 Sizes = Callable[[TensorType], int]
@@ -50,16 +51,11 @@ def sharing(flow: Dataflow) -> Sharing:
     roots = list(range(len(flow.types)))
     shown: dict[int, Standin] = {}
     whole: set[int] = set()
-
-    def shape_of(value: int) -> Standin:
-        if value not in shown:
-            shown[value] = standin(flow.types[value])
-        return shown[value]
-
     for node in flow.nodes:
-        if node.record is not None and len(node.ins) == 1 and len(node.outs) == 1:
+        if node.record is not None and may_view(node.record) and len(node.ins) == 1:
             (source,), (out,) = node.ins, node.outs
-            view = viewed(node.record, node.attrs, shape_of(source), flow.types[out])
+            operand = shown[source] if source in shown else standin(flow.types[source])
+            view = viewed(node.record, node.attrs, operand, flow.types[out])
             if view is not None:
                 roots[out] = roots[source]
                 shown[out] = view
@@ -155,6 +151,8 @@ def _taken_over(
     flow: Dataflow, node: Node, step: int, value: int, homes: Sequence[Home], shared: Sharing, used: Container[int]
 ) -> int | None:
     """The value whose buffer the result may be written into: an operand's that nothing reads any more, of its type."""
+    if node.record is not None and not (node.record.inplace and len(node.outs) == 1):
+        return None
     roots = [shared.roots[v] for v in node.ins]
     for number, (operand, root) in enumerate(zip(node.ins, roots, strict=True)):
         entire = operand == root or (operand in shared.whole and not isinstance(homes[value], Into))
@@ -162,9 +160,8 @@ def _taken_over(
         if not (entire and dies and isinstance(homes[root], Own) and flow.types[operand] == flow.types[value]):
             continue
         if node.record is not None:
-            if node.record.inplace and len(node.outs) == 1:
-                return root
-        elif isinstance(node.how, Tiles) and _may_overwrite(node, number, node.outs.index(value)):
+            return root
+        if isinstance(node.how, Tiles) and _may_overwrite(node, number, node.outs.index(value)):
             return root
     return None
 
@@ -175,10 +172,12 @@ def _may_overwrite(node: Node, operand: int, result: int) -> bool:
     cut = node.how.cut
     if cut[operand] != cut[len(node.ins) + result] or not (cut[operand] or len(node.how.shapes[0]) == 0):
         return False
-    return all(_written_after_reads(body, operand, result) for body in node.bodies)
+    return all(_written_after_reads(body.structure, operand, result) for body in node.bodies)
 
 
-def _written_after_reads(body: Dataflow, operand: int, result: int) -> bool:
+@functools.lru_cache(maxsize=1024)
+def _written_after_reads(structure: Structure, operand: int, result: int) -> bool:
+    body = structure.flow
     shared = sharing(body)
     homes = homes_of(body, shared)
     writers = [step for step, node in enumerate(body.nodes) if any(homes[value] == Into(result) for value in node.outs)]

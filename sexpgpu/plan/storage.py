@@ -6,6 +6,7 @@ strides of the real arrays and no memory.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sexpgpu.tensortype import TensorType
 Standin = NDArray[Any]
 
 
+@functools.lru_cache(maxsize=1024)
 def standin(type: TensorType) -> Standin:
     """An array of the type that occupies one element. Its elements must not be read."""
     dtype = numpy_dtype(type.dtype)
@@ -29,10 +31,14 @@ def standin(type: TensorType) -> Standin:
     return as_strided(np.empty((), dtype), type.shape, strides[::-1], writeable=False)
 
 
+def may_view(record: OpDef) -> bool:
+    """Whether an operation can give a view of its operand."""
+    return isinstance(record.kind, Move) and record.kind.views
+
+
 def viewed(record: OpDef, attrs: dict[str, Any], operand: Standin, result: TensorType) -> Standin | None:
     """The stand-in of a result that is a view of its operand; None where the operation makes memory of its own."""
-    kind = record.kind
-    if not isinstance(kind, Move) or not kind.views or result.size == 0:
+    if not may_view(record) or result.size == 0:
         return None
     if operand.size == result.size and record.name == "reshape":
         return _reshaped(operand, result.shape)

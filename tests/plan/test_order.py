@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexpgpu.dialects.ops import OPS
+from sexpgpu.plan.allocation import cpu_bytes, homes_of, sharing
 from sexpgpu.plan.dataflow import Dataflow, Node
 from sexpgpu.plan.order import better_order, live_peak
+from sexpgpu.plan.records import Own
 from sexpgpu.tensortype import TensorType
 
 SMALL, LARGE = TensorType((4,), "f32"), TensorType((4096,), "f32")
@@ -28,7 +30,9 @@ def dataflows(draw: st.DrawFn) -> Dataflow:
 
 
 def weights(flow: Dataflow) -> list[int]:
-    return [0 if v < 2 or v in flow.results else 4 * type.size for v, type in enumerate(flow.types)]
+    """The bytes of what has no memory of the caller's: what a result is written over in place has some too."""
+    homes = homes_of(flow, sharing(flow))
+    return [cpu_bytes(type) if isinstance(home, Own) else 0 for type, home in zip(flow.types, homes, strict=True)]
 
 
 @given(dataflows())
