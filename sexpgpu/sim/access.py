@@ -19,7 +19,7 @@ from sexpgpu.sim.memory import BASE
 from sexpgpu.sim.source import Instr
 from sexpgpu.sim.types import Array
 
-Kind = Literal["read", "write", "atomic"]
+Kind = Literal["read", "write", "atomic", "issue", "arrival"]  # the last two: of an asynchronous copy to shared memory
 OFFSET = (1 << WINDOW_SHIFT) - 1
 SPACES = {0: "global", 1: "shared", 2: "local", 3: "param"}
 
@@ -39,12 +39,16 @@ class Touch:
     kind: Kind
 
 
-def locate(st: Lanes, m: Mask, ins: Instr, space: str, address: Array, width: int, kind: Kind) -> Touch:
-    """Check an access of `width` bytes at `address` (int64, of one or every lane) by the active lanes."""
+def locate(st: Lanes, m: Mask, ins: Instr, space: str, address: Array, width: int, kind: Kind, align: int = 0) -> Touch:
+    """Check an access of `width` bytes at `address` (int64, of one or every lane) by the active lanes.
+
+    The address is a multiple of `align`, of the width where that is 0.
+    """
+    align = align or width
     lanes = st.selected(m)
     a = address if address.shape[0] == 1 or lanes is st.lane else address.take(lanes)
-    if np.bitwise_or.reduce(a) & (width - 1):
-        _misaligned(st, ins, a, lanes, width)
+    if np.bitwise_or.reduce(a) & (align - 1):
+        _misaligned(st, ins, a, lanes, align)
     if space in ("global", "const"):
         if not st.memory.within(int(a.min()), int(a.max()) + width):
             _outside_global(st, ins, a, lanes, width, kind)
@@ -107,7 +111,7 @@ def _outside_global(st: Lanes, ins: Instr, a: Array, lanes: Array, width: int, k
 
 
 def _noun(kind: Kind) -> str:
-    return {"read": "read", "write": "write", "atomic": "read and write"}[kind]
+    return {"read": "read", "atomic": "read and write"}.get(kind, "write")
 
 
 def _outside(st: Lanes, ins: Instr, a: Array, lanes: Array, width: int, size: int, what: str, kind: Kind) -> None:

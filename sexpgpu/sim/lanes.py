@@ -19,6 +19,7 @@ from sexpgpu.sim.types import Array
 if TYPE_CHECKING:
     from sexpgpu.sim.checks import Checks
     from sexpgpu.sim.clock import Clock
+    from sexpgpu.sim.copies import Copy
     from sexpgpu.sim.counters import Counters
     from sexpgpu.sim.memory import Memory
 
@@ -92,6 +93,9 @@ class Lanes:
     random: np.random.Generator | None = None
     clock: Clock | None = None  # who has seen whose writes, where races are looked for
     cached: dict[str, Array] = field(factory=dict)
+    fragments: dict[tuple[object, ...], tuple[list[Array], Array]] = field(factory=dict)
+    copies: list[Copy] = field(factory=list)  # asynchronous ones that are not done
+    committed: Array = field(factory=lambda: np.zeros(1, np.int32))  # groups of copies that each lane has closed
     shape: Shape = field(init=False)
     size: int = field(init=False)
     lane: Array = field(init=False)

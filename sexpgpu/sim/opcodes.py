@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sexpgpu.sim import atomics, bits, carry, compare, convert, integer, loads, real, sync, warp
+from sexpgpu.sim import atomics, bits, carry, compare, convert, copies, integer, loads, matrix, mma, real, sync, warp
 from sexpgpu.sim.decode import Decoder
 from sexpgpu.sim.pointwise import Builder
 from sexpgpu.sim.source import Instr
@@ -15,6 +15,9 @@ BUILDERS: dict[str, Builder] = {
     **atomics.BUILDERS,
     **warp.BUILDERS,
     **sync.BUILDERS,
+    **copies.BUILDERS,
+    **matrix.BUILDERS,
+    **mma.BUILDERS,
 }
 
 CLASSES = {

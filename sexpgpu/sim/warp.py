@@ -118,6 +118,26 @@ def each_lane(per_warp: Array) -> Array:
     return np.repeat(per_warp, WARP)
 
 
+def whole_warps(st: Lanes, m: Mask, ins: Instr) -> None:
+    """Report a warp of which some lanes do not take part in an instruction that needs all of them."""
+    active = st.active(m)
+    if active is None:
+        return
+    here = active.reshape(-1, WARP)
+    torn = np.flatnonzero(here.any(1) & ~here.all(1))
+    if len(torn):
+        warp = int(torn[0])
+        lane = warp * WARP + int(here[warp].argmax())
+        st.fail(
+            "E-SIM-040",
+            "an instruction of a whole warp runs on a part of it",
+            ins,
+            lane,
+            expected=f"{WARP} lanes",
+            actual=f"{int(here[warp].sum())} lanes",
+        )
+
+
 def _vote(d: Decoder, ins: Instr) -> Step:
     modes = [p for p in ins.parts if p in ("all", "any", "uni", "ballot")]
     d.only(ins, "sync", "all", "any", "uni", "ballot", "pred", "b32")
