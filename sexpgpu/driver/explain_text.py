@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from sexpgpu.driver.paths import compressed
+from sexpgpu.tensortype import binary_size
 
 COLUMNS = 120
 """What a line of constants is cut to."""
 
 LEAST = 6
 """So many constants are shown in any case."""
+
+size = binary_size
 
 
 def text_of(report: dict[str, Any]) -> str:
@@ -26,16 +29,6 @@ def count(n: int) -> str:
             value = n / limit
             return f"{value:.2f}{unit}" if value < 10 else f"{value:.1f}{unit}" if value < 100 else f"{value:.0f}{unit}"
     return str(n)
-
-
-def size(n: int) -> str:
-    """Bytes in binary units, `50.8 MiB`."""
-    value = float(n)
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} GiB"
 
 
 def plural(n: int, noun: str) -> str:

@@ -13,18 +13,13 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from sexpgpu.plan.records import PtxModule
+from sexpgpu.runtime.arrays import NoMemory
+
+__all__ = ["Command", "Copy", "Driver", "Function", "NoMemory", "Run", "Words"]
 
 Words = NDArray[np.uint64]
 Function = Any
 """A kernel that the driver has loaded, as the driver knows it."""
-
-
-class NoMemory(Exception):
-    """The device has not so many bytes to give."""
-
-    def __init__(self, nbytes: int) -> None:
-        super().__init__(nbytes)
-        self.nbytes = nbytes
 
 
 @frozen(eq=False)

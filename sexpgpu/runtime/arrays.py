@@ -82,6 +82,19 @@ class Arrays(Protocol):
         """Let go of all memory that waits to be used again."""
         ...
 
+    @property
+    def planned(self) -> int | None:
+        """Bytes that the run was said to hold at once before it began; None where nothing was said."""
+        ...
+
+    def free_bytes(self) -> int | None:
+        """Bytes that the device has to give now, where it tells."""
+        ...
+
+    def refusals(self) -> list[int]:
+        """The sizes of requests that were refused since this was asked last, whether or not a second try met them."""
+        ...
+
     def peak_bytes(self) -> int:
         """The most memory that was in use at once."""
         ...
@@ -137,6 +150,16 @@ class HostArrays:
 
     def release(self) -> None:
         self._spare = Spare()
+
+    @property
+    def planned(self) -> int | None:
+        return None
+
+    def free_bytes(self) -> int | None:
+        return None
+
+    def refusals(self) -> list[int]:
+        return []
 
     def peak_bytes(self) -> int:
         return peak_bytes()

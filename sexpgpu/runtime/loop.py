@@ -26,6 +26,7 @@ from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.status import Status
 from sexpgpu.runtime.step import Refusal, StepResult, TrainStep
 from sexpgpu.runtime.views import Views
+from sexpgpu.tensortype import binary_size
 
 _RECORDS_TOLD = 64  # in the event
 _TEXTS_SHOWN, _TEXT_SHOWN = 2, 200
@@ -94,6 +95,7 @@ class Loop:
         result = self.trainer.run(step, self.tensors)
         seconds = time.perf_counter() - started
         self._pace.add(seconds)
+        self._tell_refusals(step)
         self.done += 1
         self.evaluated.clear()
         self.observed.clear()
@@ -130,6 +132,13 @@ class Loop:
         facts = {"step": self.done, "loss": result.loss, "metrics": self._metrics}
         facts |= {"rate": pace, "step_seconds": self._pace.step_seconds, "eta": eta}
         self.status.update("running", facts)
+
+    def _tell_refusals(self, step: int) -> None:
+        """Requests for memory that the device refused during the step."""
+        arrays = self.trainer.calls.arrays
+        for nbytes in arrays.refusals():
+            self.events.write("annotation", step, name="memory", data={"refused": nbytes, "free": arrays.free_bytes()})
+            self.progress.say(f"memory: allocation failed, {binary_size(nbytes)} at step {step}; caches were let go")
 
     def _refuse(self, step: int, refusal: Refusal) -> None:
         """Reports a refused step; the last one that is allowed ends the run, its last good state

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from sexpgpu import knobs
 from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.experiment import Experiment
-from sexpgpu.runtime.arrays import Arrays, HostArrays
+from sexpgpu.runtime.arrays import Arrays, HostArrays, NoMemory
 from sexpgpu.runtime.calls import Calls, contexts_of
 from sexpgpu.runtime.curriculum import Curriculum
 from sexpgpu.runtime.directory import RunDirectory, choose_directory, versions
@@ -28,6 +28,7 @@ from sexpgpu.runtime.manifest import manifest_json
 from sexpgpu.runtime.plan import Plan, evaluation_steps, make_plan, turns
 from sexpgpu.runtime.progress import Progress
 from sexpgpu.runtime.restore import require_checkpoint
+from sexpgpu.runtime.room import peak_line
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.start import Start, begin, find_start
 from sexpgpu.runtime.status import Status
@@ -150,13 +151,24 @@ def _failed(
     return RunResult(code, directory, step, steps, error=error, warnings=tuple(reports.records))
 
 
-def _told(fault: SxError | OSError | MemoryError, directory: Path) -> Diagnostic:
+def _tell_peak(arrays: Arrays, events: EventStream, progress: Progress, step: int) -> None:
+    """The peak that was reached, against the plan."""
+    if arrays.planned is not None:
+        peak = arrays.peak_bytes()
+        events.write("annotation", step, name="memory", data={"peak": peak, "planned": arrays.planned})
+        progress.say(peak_line(peak, arrays.planned))
+
+
+def _told(fault: SxError | OSError | MemoryError | NoMemory, directory: Path) -> Diagnostic:
+    help = "a smaller model or batch, or more :microbatches"
     match fault:
+        case NoMemory():
+            what = f"the device could not allocate {fault.nbytes} bytes"
+            return Diagnostic("E-MEM-002", f"{what}; the run does not fit it", help=help)
         case SxError():
             return fault.diagnostic
         case OSError():
             return _not_written(directory, fault)
-    help = "a smaller model or batch, or more :microbatches"
     return Diagnostic("E-MEM-002", "there is not enough memory for this run", actual=str(fault) or None, help=help)
 
 
@@ -226,10 +238,11 @@ def _run_in(
         loop.use_stage(start.position.stage)
         started = time.perf_counter()
         outcome = loop.run()
+        _tell_peak(calls.arrays, events, loop.progress, outcome.step)
         code = _close(outcome, events, status, signals, time.perf_counter() - started)
         warnings = tuple(reports.records)
         return RunResult(code, directory.path, outcome.step, plan.stop, outcome.metrics, warnings=warnings)
-    except (SxError, OSError, MemoryError) as fault:
+    except (SxError, OSError, MemoryError, NoMemory) as fault:
         error = _told(fault, directory.path)
         step = loop.done if loop is not None else accepted.start.position.step
         if events is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from attrs import define, evolve, field, frozen
@@ -20,6 +21,7 @@ from sexpgpu.runtime.engine import Array, Tensor
 from sexpgpu.runtime.fold import MeanFold, SumFold, weighted_mean
 from sexpgpu.runtime.metrics import Collected
 from sexpgpu.runtime.plan import Plan
+from sexpgpu.runtime.room import Retry
 
 _GRADIENTS: frozenset[OutputRole] = frozenset({"grad"})
 _UPDATED: frozenset[OutputRole] = frozenset({"param", "state"})
@@ -117,10 +119,12 @@ class TrainStep:
     plan: Plan
     contexts: Contexts
     stage: int = 0  # of the loader
+    _retry: Retry = field(init=False)
     _updates: list[_Update] = field(init=False)
     _per_microbatch: frozenset[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._retry = Retry(self.calls.arrays)
         updates = self.experiment.updates
         self._updates = [_Update.of(self.calls.get(u.graph), u.params, u.group) for u in updates]
         kept = (buffer.path for buffer in self.experiment.buffers if buffer.per_microbatch)
@@ -196,10 +200,10 @@ class TrainStep:
         collected = Collected("train")
         for i, batch in enumerate(batches):
             call = self.calls.get(self.experiment.train_graph, batch.rows)
-            into = arrays.take(call.executable.spec.outputs, _GRADIENTS)
-            read = self._placed(batch) if placed is None else placed[i]
+            read = None if placed is None else placed[i]
+            attempt = partial(self._train, call, i, batch, read, tensors, sums)
             with reading(self.calls.engine, self._reading(self.experiment.train_graph, step, i, batch)):
-                results = call(self._tables(i, read, tensors, sums), into)
+                results = self._retry.run(step, i, attempt)
             collected.add(call, results, batch.rows)
             losses += call.named(results, "loss").values()
             for path, gradient in call.named(results, "grad").items():
@@ -216,6 +220,19 @@ class TrainStep:
         # The first number that is asked for waits for all microbatches.
         found = [float(loss) for loss in losses]
         return _Gathered(weighted_mean(found, rows), found, sums, means, buffers, collected)
+
+    def _train(
+        self,
+        call: Call,
+        microbatch: int,
+        batch: _Microbatch,
+        placed: _Placed | None,
+        tensors: Tensors,
+        sums: dict[str, Tensor],
+    ) -> list[Tensor]:
+        """What the train graph gives for one microbatch."""
+        into = self.calls.arrays.take(call.executable.spec.outputs, _GRADIENTS)
+        return call(self._tables(microbatch, placed or self._placed(batch), tensors, sums), into)
 
     def _placed(self, batch: _Microbatch) -> _Placed:
         """The batch and its scalars where graphs read them."""

@@ -23,4 +23,10 @@ ENTRIES = (
           "The device refused a module of generated kernels: a fault of the compiler, or a driver older than the "
           "kernels' PTX. The module is one of those that `sexpgpu ir --stage ptx` prints.",
           ""),
+    Entry("E-MEM-003", "no memory in the middle of a run",
+          "The device had no memory for a training microbatch, although the plan fitted when the run began: another "
+          "process has taken some. A microbatch is tried once more after everything cached was let go; the run ends "
+          "where that does not help, or at the third microbatch in a row that finds no memory at first. "
+          "`--resume latest` goes on from the last checkpoint.",
+          ""),
 )  # fmt: skip
