@@ -41,16 +41,21 @@ def _decompose(context: Context, op: Any, record: OpDef) -> list[Any]:
     """Put the parts of an operation in its place: the operations that were made."""
     builder = Builder(context, ir.InsertionPoint(op), op.location)
     block = op.block
-    before = {o.operation for o in block.operations}
+    first = _place(op)
     operands = [_widened(builder, Val(builder, v, type_of(v))) for v in op.operands]
     assert record.decompose is not None
     made = record.decompose(builder, *operands, **attrs_of(op))
     results = made if isinstance(made, tuple) else (made,)
     for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(_narrowed(builder, new, type_of(old)).value)
-    created = [o.operation for o in block.operations if o.operation not in before]
+    created = [o.operation for o in list(block.operations)[first : _place(op)]]
     context.erase(op)
     return created
+
+
+def _place(op: Any) -> int:
+    """The operation's number in its block."""
+    return next(i for i, other in enumerate(op.block.operations) if other.operation == op)
 
 
 def _widened(builder: Builder, value: Val) -> Val:
