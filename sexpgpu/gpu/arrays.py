@@ -38,6 +38,7 @@ class DeviceArrays:
 
     pool: Pool
     kernels: Kernels
+    planned: int | None = None
 
     def place(self, arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, DType]) -> dict[str, DeviceArray]:
         types = {
@@ -89,6 +90,14 @@ class DeviceArrays:
 
     def release(self) -> None:
         self.pool.release()
+
+    def free_bytes(self) -> int | None:
+        return self.pool.driver.memory()[0]
+
+    def refusals(self) -> list[int]:
+        told = list(self.pool.refused)
+        self.pool.refused.clear()
+        return told
 
     def peak_bytes(self) -> int:
         return self.pool.peak

@@ -6,7 +6,6 @@ while kernels that read it are still to run: whatever is written there next come
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,24 +33,20 @@ def block_size(nbytes: int) -> int:
     return max(ALIGNMENT, -(-nbytes // grain) * grain)
 
 
-def _say_nothing(nbytes: int) -> None:
-    """Failed requests that a second try met are of interest to nobody."""
-
-
 @define(eq=False)
 class Pool:
     """Blocks of one device. `live` bytes are in arrays, `held` are taken from the device, `peak` was the most live.
 
     `limit` bounds what is held. A request that the device or the limit refuses is made once more after every block
-    that waits was let go, which `failed` hears of; `NoMemory` where that does not help.
+    that waits was let go, and is one of those `refused`; `NoMemory` where that does not help.
     """
 
     driver: Driver
     limit: int | None = None
-    failed: Callable[[int], None] = _say_nothing
     live: int = field(default=0, init=False)
     held: int = field(default=0, init=False)
     peak: int = field(default=0, init=False)
+    refused: list[int] = field(factory=list, init=False)
     writes: int = field(default=0, init=False)
     """Grows with everything that may change memory, so that a copy on the host knows whether it is old."""
     _waiting: dict[int, list[int]] = field(factory=dict, init=False)
@@ -127,7 +122,7 @@ class Pool:
             return self._asked(size)
         except NoMemory:
             self.release()
-            self.failed(size)
+            self.refused.append(size)
             return self._asked(size)
 
     def _asked(self, size: int) -> int:

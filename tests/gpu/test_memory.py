@@ -45,12 +45,11 @@ def test_the_peak_is_the_most_that_was_live() -> None:
 
 
 def test_blocks_that_wait_go_back_when_another_size_does_not_fit() -> None:
-    refused: list[int] = []
-    device = Pool(SimDriver(total=8 * MIB), failed=refused.append)
+    device = pool(8 * MIB)
     del_me = [device.block(2 * MIB) for _ in range(3)]
     del del_me
     whole = device.block(6 * MIB)
-    assert refused == [6 * MIB]
+    assert device.refused == [6 * MIB]
     assert (device.held, device.live) == (whole.size, whole.size)
 
 

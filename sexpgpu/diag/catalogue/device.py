@@ -29,4 +29,16 @@ ENTRIES = (
           "where that does not help, or at the third microbatch in a row that finds no memory at first. "
           "`--resume latest` goes on from the last checkpoint.",
           ""),
+    Entry("E-DP-001", "GPUs that a run cannot take",
+          "SEXPGPU_DEVICES lists the GPUs of a run by their numbers, in the order of their ranks, each once: `0,1`. Unset "
+          "it means every GPU that is visible; CUDA_VISIBLE_DEVICES limits what is.",
+          "SEXPGPU_DEVICES=0,0 sexpgpu run file.sx --device cuda"),
+    Entry("E-DP-003", "microbatches that do not divide",
+          "The `:microbatches` of a step are split over the GPUs of a run, each of which takes as many.",
+          "(defrun :steps 10 :microbatches 3) on two GPUs"),
+    Entry("E-DP-005", "machines that do not make a run",
+          "A run over several machines needs SEXPGPU_NODES (how many), SEXPGPU_NODE_RANK (which this is, from 0) and "
+          "SEXPGPU_RENDEZVOUS (`host:port` of machine 0) on each, and SEXPGPU_DEVICE=cuda. SEXPGPU_NODE_GRADIENTS is "
+          "bf16 or f32, the same on all.",
+          "SEXPGPU_NODES=2 sexpgpu run file.sx"),
 )  # fmt: skip

@@ -1,0 +1,112 @@
+"""Which GPUs of a machine a run takes, and which machine of several it is: what the environment says, checked."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from attrs import frozen
+
+from sexpgpu.diag import SxError, error
+
+Gradients = Literal["bf16", "f32"]
+
+
+@frozen
+class Settings:
+    """The variables as they stand: SEXPGPU_DEVICES, and those of several machines."""
+
+    devices: str | None = None
+    nodes: str | None = None
+    node_rank: str | None = None
+    rendezvous: str | None = None
+    gradients: str | None = None
+
+
+@frozen
+class Nodes:
+    """Machine `rank` of `count`; `host` and `port` are where machine 0 listens. `gradients` is what they exchange."""
+
+    count: int
+    rank: int
+    host: str
+    port: int
+    gradients: Gradients
+
+
+def ordinals(settings: Settings, visible: int) -> tuple[int, ...]:
+    """The GPUs of a run in the order of their ranks, all that are visible where nothing is said.
+
+    `E-DP-001` where the text is no list of ordinals, names one twice or one that is not visible, or none is visible.
+    """
+    if visible == 0:
+        raise _wrong_devices("no GPU is visible", "at least one", "none; CUDA_VISIBLE_DEVICES may hide them")
+    if settings.devices is None:
+        return tuple(range(visible))
+    parts = [part.strip() for part in settings.devices.split(",")]
+    if not all(re.fullmatch(r"[0-9]+", part) for part in parts):
+        raise _wrong_devices("SEXPGPU_DEVICES is no list of GPUs", "ordinals, `0,1`", settings.devices)
+    found = [int(part) for part in parts]
+    for number in found:
+        if found.count(number) > 1:
+            raise _wrong_devices(f"SEXPGPU_DEVICES names GPU {number} twice", "each once", settings.devices)
+        if number >= visible:
+            raise _wrong_devices(
+                f"SEXPGPU_DEVICES names GPU {number}, which is not visible",
+                f"0 to {visible - 1}" if visible > 1 else "0",
+                settings.devices,
+            )
+    return tuple(found)
+
+
+def only_first(settings: Settings, device: str) -> None:
+    """`E-DP-001` where a device that is one names another than number 0."""
+    if settings.devices not in (None, "0"):
+        raise _wrong_devices(f"{device} is one device", "0, or SEXPGPU_DEVICES unset", settings.devices)
+
+
+def nodes(settings: Settings, device: str) -> Nodes | None:
+    """The machines of a run; None for one alone. `E-DP-005` where a variable is wrong, or the device is not cuda."""
+    if settings.gradients not in (None, "bf16", "f32"):
+        raise _wrong_nodes("SEXPGPU_NODE_GRADIENTS is no dtype of gradients", "bf16 or f32", settings.gradients)
+    count = _count(settings.nodes)
+    if count == 1:
+        return None
+    if device != "cuda":
+        raise _wrong_nodes("several machines train on GPUs", "SEXPGPU_DEVICE=cuda", device)
+    rank = settings.node_rank
+    if rank is None or not re.fullmatch(r"[0-9]+", rank) or int(rank) >= count:
+        raise _wrong_nodes("SEXPGPU_NODE_RANK is no machine of the run", f"0 to {count - 1}", rank)
+    place = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[^\s:\[\]]+):([0-9]{1,5})", settings.rendezvous or "")
+    if place is None or not 0 < int(place[2]) < 65536:
+        raise _wrong_nodes("SEXPGPU_RENDEZVOUS is no place to meet", "host:port of machine 0", settings.rendezvous)
+    return Nodes(
+        count, int(rank), place[1].strip("[]"), int(place[2]), "f32" if settings.gradients == "f32" else "bf16"
+    )
+
+
+def require_divided(microbatches: int, ranks: int) -> None:
+    """`E-DP-003` unless the microbatches of a step are as many for each rank."""
+    if microbatches % ranks:
+        raise error(
+            "E-DP-003",
+            f"{microbatches} microbatches do not divide over {ranks} GPUs",
+            expected=f"(defrun ... :microbatches {-(-microbatches // ranks) * ranks}), or fewer GPUs",
+            actual=f"{microbatches} for {ranks}",
+        )
+
+
+def _count(text: str | None) -> int:
+    if text is None:
+        return 1
+    if not re.fullmatch(r"[0-9]+", text) or int(text) == 0:
+        raise _wrong_nodes("SEXPGPU_NODES is no count of machines", "a count from 1", text)
+    return int(text)
+
+
+def _wrong_devices(message: str, expected: str, actual: str | None) -> SxError:
+    return error("E-DP-001", message, expected=expected, actual=actual)
+
+
+def _wrong_nodes(message: str, expected: str, actual: str | None) -> SxError:
+    return error("E-DP-005", message, expected=expected, actual=actual if actual is not None else "unset")

@@ -1,0 +1,76 @@
+"""The variables that choose GPUs and machines: what is taken and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from sexpgpu.diag import SxError
+from sexpgpu.gpu.ranks import Nodes, Settings, nodes, only_first, ordinals, require_divided
+
+TWO = Settings(nodes="2", node_rank="1", rendezvous="10.0.0.1:29500")
+
+
+@pytest.mark.parametrize(
+    ("text", "visible", "wanted"), [(None, 3, (0, 1, 2)), ("0", 1, (0,)), ("2,0", 3, (2, 0)), (" 1 , 0 ", 2, (1, 0))]
+)
+def test_gpus_by_their_numbers(text: str | None, visible: int, wanted: tuple[int, ...]) -> None:
+    assert ordinals(Settings(text), visible) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "visible"), [(None, 0), ("0", 0), ("x", 2), ("0,", 2), ("-1", 2), ("0,0", 2), ("2", 2), ("0;1", 2)]
+)
+def test_gpus_that_are_refused(text: str | None, visible: int) -> None:
+    with pytest.raises(SxError) as raised:
+        ordinals(Settings(text), visible)
+    assert raised.value.diagnostic.code == "E-DP-001"
+
+
+def test_a_device_that_is_one() -> None:
+    only_first(Settings(), "sim")
+    only_first(Settings("0"), "sim")
+    with pytest.raises(SxError) as raised:
+        only_first(Settings("0,1"), "sim")
+    assert raised.value.diagnostic.code == "E-DP-001"
+
+
+def test_one_machine_needs_no_other_variable() -> None:
+    assert nodes(Settings(), "cpu") is None
+    assert nodes(Settings(nodes="1", node_rank="7"), "sim") is None
+
+
+def test_several_machines() -> None:
+    assert nodes(TWO, "cuda") == Nodes(2, 1, "10.0.0.1", 29500, "bf16")
+    six = Settings(nodes="3", node_rank="0", rendezvous="[fe80::1]:80", gradients="f32")
+    assert nodes(six, "cuda") == Nodes(3, 0, "fe80::1", 80, "f32")
+
+
+@pytest.mark.parametrize(
+    ("settings", "device"),
+    [
+        (TWO, "cpu"),
+        (TWO, "sim"),
+        (Settings(nodes="0"), "cuda"),
+        (Settings(nodes="two"), "cuda"),
+        (Settings(nodes="2", rendezvous="a:1"), "cuda"),
+        (Settings(nodes="2", node_rank="2", rendezvous="a:1"), "cuda"),
+        (Settings(nodes="2", node_rank="-1", rendezvous="a:1"), "cuda"),
+        (Settings(nodes="2", node_rank="0"), "cuda"),
+        (Settings(nodes="2", node_rank="0", rendezvous="host"), "cuda"),
+        (Settings(nodes="2", node_rank="0", rendezvous="host:0"), "cuda"),
+        (Settings(nodes="2", node_rank="0", rendezvous="host:99999"), "cuda"),
+        (Settings(gradients="f16"), "cuda"),
+    ],
+)
+def test_machines_that_are_refused(settings: Settings, device: str) -> None:
+    with pytest.raises(SxError) as raised:
+        nodes(settings, device)
+    assert raised.value.diagnostic.code == "E-DP-005"
+
+
+def test_microbatches_divide_over_the_gpus() -> None:
+    require_divided(8, 4)
+    with pytest.raises(SxError) as raised:
+        require_divided(6, 4)
+    assert raised.value.diagnostic.code == "E-DP-003"
+    assert raised.value.diagnostic.expected == "(defrun ... :microbatches 8), or fewer GPUs"
