@@ -38,20 +38,23 @@ class Elements:
     known: dict[int, Known] = field(factory=dict)
     _makers: dict[int, Node] = field(init=False)
     _made: list[dict[tuple[int, int], tuple[Place, Reg]]] = field(init=False)
-    _moved: dict[tuple[int, int, int], tuple[Place, Place]] = field(factory=dict, init=False)
+    _moved: list[dict[tuple[int, int, int], tuple[Place, Place]]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._makers = {out: node for node in self.flow.nodes for out in node.outs}
         self._made = [{}]
+        self._moved = [{}]
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is made within the block is not known outside: the body of a loop or a condition."""
         self._made.append({})
+        self._moved.append({})
         try:
             yield
         finally:
             self._made.pop()
+            self._moved.pop()
 
     def at(self, value: int, place: Place) -> Reg:
         """The elements of a value at a place: a vector where the place has lanes and they may differ."""
@@ -233,12 +236,12 @@ class Elements:
     def _source(self, node: Node, form: str, operand: int, place: Place) -> Place:
         """The place of the operand whose element a movement brings to `place`."""
         key = (node.outs[0], id(place), operand)
-        if key not in self._moved:
-            self._moved[key] = (
-                place,
-                source(self.kernel, node, form, self.flow.types[operand].shape, place, self.lanes),
-            )
-        return self._moved[key][1]
+        for moved in reversed(self._moved):
+            if key in moved:
+                return moved[key][1]
+        found = source(self.kernel, node, form, self.flow.types[operand].shape, place, self.lanes)
+        self._moved[-1][key] = (place, found)
+        return found
 
 
 def source(k: Kernel, node: Node, form: str, shape: Ints, place: Place, lanes: int) -> Place:

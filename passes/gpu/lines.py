@@ -1,0 +1,162 @@
+"""Lines of a tensor: which axes number them, which run along them, and how threads share them out.
+
+    sum, axes 2      [12, 64, 128]     768 lines of 128, their elements side by side
+    sum, axes 1      [12, 64, 128]     1536 lines of 64, whose elements lie 128 apart
+    sum, axes 0 1    [12, 64, 128]     128 lines of 768
+
+A line's number counts along the kept axes, an element's along the reduced ones, both in row-major order.
+"""
+
+from __future__ import annotations
+
+import math
+
+from attrs import frozen
+
+from sexpgpu.passes.gpu.kernel import WARP
+from sexpgpu.passes.gpu.layout import Ints
+
+MULTIPROCESSORS = 132
+_SHORT = 1024
+"""The elements of a line that one warp takes."""
+_SPLIT = 4096
+"""The elements of a line that a block gets at least, where several share it."""
+_REGISTERS = 96
+"""The registers of a thread that hold elements of lines."""
+
+
+@frozen
+class Lines:
+    """Sizes of runs of axes of one tensor, in order, and whether each runs along the lines; none has size 1."""
+
+    segments: tuple[tuple[int, bool], ...]
+
+    @classmethod
+    def of(cls, shape: Ints, axes: Ints) -> Lines:
+        """The lines along `axes`."""
+        found: list[tuple[int, bool]] = []
+        for axis, n in enumerate(shape):
+            along = axis in axes
+            if n == 1:
+                continue
+            if found and found[-1][1] == along:
+                found[-1] = (found[-1][0] * n, along)
+            else:
+                found.append((n, along))
+        return cls(tuple(found))
+
+    @classmethod
+    def behind(cls, count: int, length: int) -> Lines:
+        """Lines of a tensor of `count` by `length`."""
+        return cls.of((count, length), (1,))
+
+    @property
+    def count(self) -> int:
+        return math.prod(n for n, along in self.segments if not along)
+
+    @property
+    def length(self) -> int:
+        return math.prod(n for n, along in self.segments if along)
+
+    @property
+    def dense(self) -> bool:
+        """Whether a line's elements lie side by side, one line behind the other."""
+        return [along for _, along in self.segments] in ([], [False], [True], [False, True])
+
+    def parts(self, shape: Ints, kept: bool = False) -> tuple[Ints, ...] | None:
+        """The sizes of the axes of `shape` that make up each run; `kept`: each that numbers lines, the only ones there.
+
+        None where an axis is part of several runs.
+        """
+        sizes = [n for n, along in self.segments if not (kept and along)]
+        found, at = [], 0
+        for size in sizes:
+            first, product = at, 1
+            while product < size and at < len(shape):
+                product *= shape[at]
+                at += 1
+            if product != size:
+                return None
+            found.append(shape[first:at])
+        if any(n != 1 for n in shape[at:]):
+            return None
+        if found:
+            found[-1] += shape[at:]
+        return tuple(found)
+
+
+@frozen
+class Sharing:
+    """How the threads of a grid share lines.
+
+    `across` threads work on a line. In a block they are neighbours, for `beside` lines, where the lines' elements lie
+    side by side; otherwise neighbours take `beside` neighbouring lines, or vectors of `lanes` of them. `held`: a thread
+    keeps its elements in registers. `splits` blocks share a line.
+    """
+
+    dense: bool
+    across: int
+    beside: int
+    lanes: int
+    held: bool
+    splits: int = 1
+
+    @property
+    def threads(self) -> int:
+        return self.across * self.beside
+
+    def blocks(self, lines: Lines) -> int:
+        return -(-self.units(lines) // self.beside) * self.splits
+
+    def units(self, lines: Lines) -> int:
+        """The lines, or vectors of lines, that a thread takes one of."""
+        return lines.count if self.dense else lines.count // max(self.lanes, 1)
+
+
+def share(lines: Lines, lanes: int, live: int, shared: int) -> Sharing:
+    """Threads for lines, of whose elements `live` 32-bit registers each are alive at once.
+
+    `shared` is the bytes of accumulators of one thread that others have to see.
+    """
+    return _beside(lines, lanes, live) if lines.dense else _apart(lines, lanes, live, shared)
+
+
+def _beside(lines: Lines, lanes: int, live: int) -> Sharing:
+    each = max(lanes, 1)
+    units = -(-lines.length // each)
+    few = lines.count < MULTIPROCESSORS
+    if lines.length <= (_SHORT if not few else 256):
+        across = min(WARP, _power(-(-units // 2)))
+        if -(-units // across) * each * live <= _REGISTERS:
+            beside = max(1, min(128 // across, _power(lines.count)))
+            return Sharing(True, across, max(beside, -(-WARP // across)), lanes, True)
+    for threads, registers in ((128, _REGISTERS), (256, _REGISTERS), (512, 64), (1024, 24)):
+        turns = -(-units // threads)
+        if turns * each * live <= registers and (turns * each <= 16 or threads == 1024):
+            return Sharing(True, threads, 1, lanes, True)
+    splits = 1
+    if lines.count < MULTIPROCESSORS // 2 and lines.length >= 4 * _SPLIT:
+        splits = min(2 * MULTIPROCESSORS // lines.count, lines.length // _SPLIT)
+    return Sharing(True, 512 if splits == 1 else 256, 1, lanes, False, splits)
+
+
+def _apart(lines: Lines, lanes: int, live: int, shared: int) -> Sharing:
+    each = max(lanes, 1)
+    units = lines.count // each
+    beside = min(WARP, _power(units))
+    blocks = -(-units // beside)
+    across = min(WARP, 256 // beside, _power(-(-lines.length // 4)))
+    while across > 1 and across * beside * each * shared > 40 << 10:
+        across //= 2
+    most = lines.length // (4 * across)
+    splits = min(-(-2 * MULTIPROCESSORS // blocks), most) if blocks < MULTIPROCESSORS else 1
+    if splits <= 1 and blocks >= 2 * MULTIPROCESSORS and lines.length <= 64:
+        across = max(1, -(-WARP // beside))
+    turns = -(-lines.length // across)
+    held = splits <= 1 and turns * each * live <= _REGISTERS and turns <= 16
+    return Sharing(False, across, beside, lanes, held, max(splits, 1))
+
+
+def _power(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << max(n - 1, 0).bit_length()
