@@ -113,15 +113,22 @@ class Kernel(Instructions):
 
     def checked(self, a: Reg, size: int) -> Reg:
         """An index that was read: one outside range(`size`) is reported to the host, and 0 taken for it."""
+        bad = self.outside(a, size)
+        self.report(bad, a, size)
+        return self.select(bad, self.reg(0), a)
+
+    def outside(self, a: Reg, size: int) -> Reg:
+        """Whether an index lies outside range(`size`)."""
+        return self.op("arith.cmpi", a, self.reg(size), type="i1", predicate=self._i64(9))  # unsigned, not less
+
+    def report(self, bad: Reg, a: Reg, size: int) -> None:
+        """Tell the host of an index outside range(`size`) where `bad` holds: 1, the index, the size."""
         assert self.faults is not None, "this kernel was not said to check indices"
-        bound = self.reg(size)
-        good = self.op("arith.cmpi", a, bound, type="i1", predicate=self._i64(6))  # unsigned less than
-        with self.when(self.op("arith.xori", good, self.const(1, "i1"))):
+        with self.when(bad):
             given = a if a.type == "i32" else self.op("arith.trunci", a, type="i32")
             self.store(self.const(1, "i32"), self.faults, 0)
             self.store(given, self.faults, 1)
             self.store(self.const(min(size, 2**31 - 1), "i32"), self.faults, 2)
-        return self.select(good, a, self.reg(0))
 
     def reg(self, index: Index) -> Reg:
         return self.const(index, self.index) if isinstance(index, int) else index
