@@ -53,8 +53,8 @@ MODULE = "kernels"
 FILES: dict[Family, str] = {
     "pointwise": "pointwise",
     "update": "pointwise",
-    "row": "row",
-    "column": "column",
+    "row": "reduction",
+    "column": "reduction",
     "product": "product",
     "index": "index",
     "order": "order",
