@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -14,30 +15,42 @@ from sexpgpu.sim.types import Array
 
 if TYPE_CHECKING:
     from sexpgpu.sim.code import Code, Wait
+    from sexpgpu.sim.crew import Crew
+
+
+@define(eq=False)
+class Standing:
+    """The lanes of a crew that stand at one wait, and what they brought to a reduction."""
+
+    crew: Crew
+    end: Wait
+    lanes: Array
+    values: Array | None = None
 
 
 @define(eq=False)
 class Barrier:
-    """One of the sixteen, over the blocks of a batch. `waiting` are lanes by the wait that they stand at."""
+    """One of the sixteen, over the blocks of a batch."""
 
+    number: int
     threads: Array  # how many each block of threads waits for
     arrived: Array  # those that have arrived without waiting
-    waiting: dict[int, tuple[Wait, Array]] = field(factory=dict)
-    values: Array | None = None
+    standing: dict[tuple[int, int], Standing] = field(factory=dict)
 
 
-def passes(st: Lanes, end: Wait, m: Mask) -> bool:
+def passes(crew: Crew, end: Wait, m: Mask) -> bool:
     """Whether every thread of every block is here, so that nobody has to wait."""
+    st = crew.st
     if m is not None or st.live is not st.real or end.guard is not None or end.reduce or not end.waits:
         return False
-    if st.random is not None:
+    if st.layout.warps.shape[1] * WARP < st.shape.padded:
         return False
     number = end.number(st)
     if number.shape[0] > 1 or (end.threads is not None and not _everyone(st, end.threads(st))):
         return False
     st.counters.barriers += len(st.blocks)
     if st.clock is not None:
-        st.clock.blocks(st, None)
+        st.clock.all_meet()
     return True
 
 
@@ -45,34 +58,41 @@ def _everyone(st: Lanes, threads: Array) -> bool:
     return threads.shape[0] == 1 and int(threads[0]) == st.shape.padded
 
 
-def arrive(st: Lanes, barriers: dict[int, Barrier], end: Wait, lanes: Array) -> Array | None:
-    """Put lanes at their barrier; the lanes that do not wait there."""
+def arrive(crew: Crew, barriers: dict[int, Barrier], end: Wait, lanes: Array) -> bool:
+    """Put lanes at their barrier; whether they wait there."""
+    st = crew.st
     numbers = st.full(end.number(st))
     n = len(st.blocks)
-    for number in np.unique(numbers[lanes]):
+    for number in [int(x) for x in np.unique(numbers[lanes])]:
         these = lanes & (numbers == number)
         first = int(np.flatnonzero(these)[0])
         if number > 15:
-            st.fail("E-SIM-032", "a barrier has a number up to 15", end.ins, first, actual=str(int(number)))
-        want = st.shape.padded
-        if end.threads is not None:
-            want = int(st.full(end.threads(st))[first])
-            if want % WARP or not want:
-                st.fail("E-SIM-032", "a barrier waits for whole warps", end.ins, first, actual=f"{want} threads")
-        known = barriers.get(int(number))
+            st.fail("E-SIM-032", "a barrier has a number up to 15", end.ins, first, actual=str(number))
+        want = st.shape.padded if end.threads is None else int(st.full(end.threads(st))[first])
+        if want % WARP or not want:
+            st.fail("E-SIM-032", "a barrier waits for whole warps", end.ins, first, actual=f"{want} threads")
+        known = barriers.get(number)
         if known is None:
-            known = barriers[int(number)] = Barrier(np.full(n, want), np.zeros(n, np.int64))
+            known = barriers[number] = Barrier(number, np.full(n, want), np.zeros(n, np.int64))
         if end.waits:
-            _, before = known.waiting.get(id(end), (end, np.zeros(st.size, np.bool_)))
-            known.waiting[id(end)] = (end, before | these)
-            if end.value is not None:
-                given = np.where(these, st.full(end.value(st)), False if known.values is None else known.values)
-                known.values = given
+            _stand(crew, known, end, these)
         else:
             known.arrived = known.arrived + _threads(st, these)
             if st.clock is not None:
-                st.clock.arrives(st, int(number), these)
-    return None if end.waits else lanes
+                st.clock.arrive(st, number, these)
+    return end.waits
+
+
+def _stand(crew: Crew, known: Barrier, end: Wait, lanes: Array) -> None:
+    st, key = crew.st, (id(crew), id(end))
+    place = known.standing.get(key)
+    if place is None:
+        place = known.standing[key] = Standing(crew, end, np.zeros(st.size, np.bool_))
+        crew.waiting += 1
+    place.lanes = place.lanes | lanes
+    if end.value is not None:
+        before = np.zeros(1, np.bool_) if place.values is None else place.values
+        place.values = np.where(lanes, st.full(end.value(st)), before)
 
 
 def _threads(st: Lanes, lanes: Array) -> Array:
@@ -80,137 +100,175 @@ def _threads(st: Lanes, lanes: Array) -> Array:
     return np.asarray(lanes.reshape(len(st.blocks), -1, WARP).any(2).sum(1) * WARP)
 
 
-def release(st: Lanes, barriers: dict[int, Barrier], at: dict[int, Mask]) -> bool:
+def release(barriers: dict[int, Barrier]) -> bool:
     """Let go the lanes of every block of threads that is complete; whether there was one."""
     done = False
     for number in list(barriers):
         known = barriers[number]
-        standing = np.zeros(st.size, np.bool_)
-        for _, lanes in known.waiting.values():
-            standing |= lanes
-        complete = (_threads(st, standing) + known.arrived >= known.threads) & (_threads(st, standing) > 0)
-        complete &= ~_split(st, standing)
-        if not complete.any():
-            continue
-        done = True
-        free = complete[st.block]
-        _check(st, known, free & standing)
-        st.counters.barriers += int(np.count_nonzero(complete))
-        if st.clock is not None:
-            st.clock.blocks(st, free & standing, number)
-        for key, (end, lanes) in list(known.waiting.items()):
-            going = lanes & free
-            if not going.any():
-                continue
-            if end.result is not None and known.values is not None:
-                end.result(st, _reduced(st, end, known.values & standing), going)
-            before = at.get(end.next)
-            if end.next >= 0:
-                at[end.next] = going if before is None else before | going
-            else:
-                st.live = ~going if st.live is None else st.live & ~going
-            rest = lanes & ~free
-            if rest.any():
-                known.waiting[key] = (end, rest)
-            else:
-                del known.waiting[key]
-        known.arrived = np.where(complete, 0, known.arrived)
-        if not known.waiting and not known.arrived.any():
+        complete = _complete(known)
+        if complete.any():
+            done = True
+            _let_go(known, complete)
+        if not known.standing and not known.arrived.any():
             del barriers[number]
     return done
 
 
-def _split(st: Lanes, standing: Array) -> Array:
-    """The blocks of threads that have a warp of which only some living lanes stand at the barrier."""
-    live = np.ones(st.size, np.bool_) if st.live is None else st.live
-    rows, here = live.reshape(-1, WARP), standing.reshape(-1, WARP)
-    torn = here.any(1) & (rows & ~here).any(1)
-    return np.asarray(torn.reshape(len(st.blocks), -1).any(1))
+def _at(known: Barrier) -> list[tuple[Crew, Array]]:
+    """For each crew, its lanes that stand at the barrier."""
+    found: dict[int, tuple[Crew, Array]] = {}
+    for place in known.standing.values():
+        before = found.get(id(place.crew))
+        found[id(place.crew)] = (place.crew, place.lanes if before is None else before[1] | place.lanes)
+    return list(found.values())
 
 
-def _check(st: Lanes, known: Barrier, standing: Array) -> None:
-    """Report lanes of one warp that stand at different instructions, and threads that left before the barrier."""
-    if not st.checks.barriers:
-        return
-    if len(known.waiting) > 1:
-        sides = [(end, (lanes & standing).reshape(-1, WARP)) for end, lanes in known.waiting.values()]
-        for k, (end, mine) in enumerate(sides):
-            for other, theirs in sides[k + 1 :]:
-                both = mine.any(1) & theirs.any(1)
-                if np.any(both) and (end.aligned or other.aligned):
-                    lane = int(np.flatnonzero(mine & np.asarray(both)[:, None])[0])
-                    note = Note("others of the warp wait here", span_of(st.shape.file, other.ins))
-                    st.fail("E-SIM-031", "lanes of one warp wait at different barriers", end.ins, lane, notes=(note,))
+def _complete(known: Barrier) -> Array:
+    """The blocks of threads of which enough are there; not those with a warp that is there in part."""
+    threads = np.zeros_like(known.arrived)
+    torn = np.zeros(len(threads), np.bool_)
+    for crew, lanes in _at(known):
+        st = crew.st
+        threads = threads + _threads(st, lanes)
+        live = np.ones(st.size, np.bool_) if st.live is None else st.live
+        here, alive = lanes.reshape(-1, WARP), live.reshape(-1, WARP)
+        missing = np.asarray(here.any(1) & (alive & ~here).any(1))
+        torn |= missing.reshape(len(torn), -1).any(1)
+    return np.asarray((threads > 0) & (threads + known.arrived >= known.threads) & ~torn)
+
+
+def _let_go(known: Barrier, complete: Array) -> None:
+    places = list(known.standing.values())
+    st = places[0].crew.st
+    st.counters.barriers += int(np.count_nonzero(complete))
+    totals = np.zeros(len(complete), np.int64)
+    going = []
+    for place in places:
+        free = place.lanes & complete[place.crew.st.block]
+        going.append(free)
+        if place.values is not None:
+            totals += (place.values & free).reshape(len(complete), -1).sum(1)
+    if st.checks.barriers:
+        _check_sides(places, going)
+        for place, free in zip(places, going, strict=True):
+            _check_left(place, free)
+    if st.clock is not None:
+        st.clock.meet([(p.crew.st, free) for p, free in zip(places, going, strict=True)], known.number)
+    for (key, place), free in zip(list(known.standing.items()), going, strict=True):
+        if not free.any():
+            continue
+        mine = place.crew.st
+        if place.end.result is not None:
+            found = _reduced(mine, place.end.reduce, totals)
+            place.end.result(mine, np.repeat(found, mine.size // len(complete)), free)
+        place.crew.move(place.end.next, free)
+        place.lanes = place.lanes & ~free
+        if not place.lanes.any():
+            place.crew.waiting -= 1
+            del known.standing[key]
+    known.arrived = np.where(complete, 0, known.arrived)
+
+
+def _reduced(st: Lanes, how: str, totals: Array) -> Array:
+    """Of each block: how many threads hold, whether one does, whether all do."""
+    if how == "popc":
+        return totals.astype(np.uint32)
+    return np.asarray(totals > 0 if how == "or" else totals == st.shape.threads)
+
+
+def _check_sides(places: Sequence[Standing], going: Sequence[Array]) -> None:
+    """Report lanes of one warp that stand at different instructions."""
+    for k, (place, free) in enumerate(zip(places, going, strict=True)):
+        for other, theirs in zip(places[k + 1 :], going[k + 1 :], strict=True):
+            if place.crew is not other.crew or not (place.end.aligned or other.end.aligned):
+                continue
+            both = free.reshape(-1, WARP).any(1) & theirs.reshape(-1, WARP).any(1)
+            if np.any(both):
+                st = place.crew.st
+                lane = int(np.flatnonzero(free & np.repeat(both, WARP))[0])
+                note = Note("others of the warp wait here", span_of(st.shape.file, other.end.ins))
+                st.fail("E-SIM-031", "lanes of one warp wait at different barriers", place.end.ins, lane, notes=(note,))
+
+
+def _check_left(place: Standing, free: Array) -> None:
+    """Report a thread that ended while others of its warp go through the barrier."""
+    st = place.crew.st
     if st.live is None:
         return
     real = np.ones(st.size, np.bool_) if st.real is None else st.real
-    ends = [(end, lanes & standing) for end, lanes in known.waiting.values()]
-    rows = standing.reshape(-1, WARP).any(1)
-    left = (real & ~st.live).reshape(-1, WARP) & np.asarray(rows)[:, None]
+    left = real & ~st.live & np.repeat(np.asarray(free.reshape(-1, WARP).any(1)), WARP)
     if left.any():
-        gone = int(np.flatnonzero(left)[0])
-        end, lanes = next(x for x in ends if x[1].any())
-        _, thread = st.coordinates(gone)
+        _, thread = st.coordinates(int(np.flatnonzero(left)[0]))
         st.fail(
             "E-SIM-030",
             "a thread of a warp that waits at a barrier has already ended",
-            end.ins,
-            int(np.flatnonzero(lanes)[0]),
+            place.end.ins,
+            int(np.flatnonzero(free)[0]),
             actual=f"thread {thread} has ended",
         )
 
 
-def _reduced(st: Lanes, end: Wait, values: Array) -> Array:
-    """Over the threads of each block: how many hold, whether all, whether any."""
-    n = len(st.blocks)
-    holds = values.reshape(n, -1).sum(1)
-    if end.reduce == "popc":
-        return np.repeat(holds.astype(np.uint32), st.shape.padded)
-    found = holds > 0 if end.reduce == "or" else holds == st.shape.threads
-    return np.repeat(found, st.shape.padded)
-
-
-def stuck(st: Lanes, code: Code, held: dict[int, Array], barriers: dict[int, Barrier]) -> NoReturn:
+def stuck(code: Code, crews: Sequence[Crew], barriers: dict[int, Barrier]) -> NoReturn:
     """Report lanes that wait for others who cannot come."""
-    waiting = [(end.ins, lanes) for b in barriers.values() for end, lanes in b.waiting.values()]
-    gathered = [(code.blocks[number].first, lanes) for number, lanes in held.items()]
-    for ins, lanes in gathered:
-        assert ins is not None
-        lane = int(np.flatnonzero(lanes)[0])
-        st.fail(
-            "E-SIM-040",
-            "a warp-wide instruction waits for lanes that do not come",
-            ins,
-            lane,
-            actual=_elsewhere(st, lane, lanes, True, waiting),
-            help="every lane that the mask names runs the same instruction",
-        )
-    ins, lanes = min(waiting, key=lambda x: int(np.flatnonzero(x[1])[0]))
-    lane = int(np.flatnonzero(lanes)[0])
-    st.fail(
+    waiting = [place for b in barriers.values() for place in b.standing.values()]
+    for crew in crews:
+        for number, lanes in crew.held.items():
+            ins = code.blocks[number].first
+            assert ins is not None
+            lane = int(np.flatnonzero(lanes)[0])
+            crew.st.fail(
+                "E-SIM-040",
+                "a warp-wide instruction waits for lanes that do not come",
+                ins,
+                lane,
+                actual=_missing(crew, lane, lanes, crews, waiting, warp=True),
+                help="every lane that the mask names runs the same instruction",
+            )
+    place = min(waiting, key=lambda x: int(np.flatnonzero(x.lanes)[0]))
+    lane = int(np.flatnonzero(place.lanes)[0])
+    place.crew.st.fail(
         "E-SIM-030",
         "a barrier waits for threads that do not come",
-        ins,
+        place.end.ins,
         lane,
-        actual=_elsewhere(st, lane, lanes, False, waiting),
+        actual=_missing(place.crew, lane, place.lanes, crews, waiting, warp=False),
         help="every thread of the block reaches the same barrier, or none does",
     )
 
 
-def _elsewhere(st: Lanes, lane: int, here: Array, warp: bool, waiting: list[tuple[Instr, Array]]) -> str:
-    """Where one of the missing threads is: ended, or at another barrier."""
-    same = st.block == st.block[lane]
-    if warp:
-        same &= st.lane // WARP == lane // WARP
-    real = np.ones(st.size, np.bool_) if st.real is None else st.real
-    missing = same & real & ~here
-    if not missing.any():
-        return "more threads than the block has"
-    other = int(np.flatnonzero(missing)[0])
-    _, thread = st.coordinates(other)
-    if st.live is not None and not st.live[other]:
+def _missing(crew: Crew, lane: int, here: Array, crews: Sequence[Crew], waiting: Sequence[Standing], warp: bool) -> str:
+    """Where one of the threads is that do not come: ended, or at another instruction."""
+    block = int(crew.st.block[lane])
+    for other in [crew] if warp else crews:
+        st = other.st
+        wanted = st.block == block
+        if warp:
+            wanted &= st.lane // WARP == lane // WARP
+        if other is crew:
+            wanted &= ~here
+        if st.real is not None:
+            wanted &= st.real
+        for at in np.flatnonzero(wanted):
+            found = _whereabouts(other, int(at), waiting, None if warp else (crew, lane))
+            if found:
+                return found
+    return "more threads than the block has"
+
+
+def _whereabouts(crew: Crew, lane: int, waiting: Sequence[Standing], same: tuple[Crew, int] | None) -> str:
+    """What a thread does, empty where it stands at the same wait as lane `same`."""
+    st = crew.st
+    _, thread = st.coordinates(lane)
+    if st.live is not None and not st.live[lane]:
         return f"thread {thread} has ended"
-    for ins, lanes in waiting:
-        if lanes[other]:
-            return f"thread {thread} waits at line {ins.line}: {ins.text}"
+    for place in waiting:
+        if place.crew is crew and place.lanes[lane]:
+            ours = same and next((p for p in waiting if p.crew is same[0] and p.lanes[same[1]]), None)
+            if ours and ours.end is place.end:
+                return ""
+            return f"thread {thread} waits at line {_line(place.end.ins)}"
     return f"thread {thread} is held at another instruction of its warp"
+
+
+def _line(ins: Instr) -> str:
+    return f"{ins.line}: {ins.text}"

@@ -6,6 +6,8 @@ a barrier between them carried that warp's clock over (Lamport, 1978; Mattern, 1
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from attrs import define, field
 
@@ -22,12 +24,15 @@ class Clock:
     left: dict[int, Array] = field(factory=dict)  # by barrier: what those who arrived without waiting knew
 
     @classmethod
-    def of(cls, st: Lanes) -> Clock:
-        blocks, warps = len(st.blocks), st.shape.padded // WARP
+    def of(cls, blocks: int, warps: int) -> Clock:
         return cls(np.ones((blocks, warps), np.int32), np.zeros((blocks, warps, warps), np.int32))
 
-    def _rows(self, lanes: Array) -> Array:
-        return np.asarray(lanes.reshape(*self.now.shape, WARP).any(2))
+    def _rows(self, st: Lanes, lanes: Array) -> Array:
+        """The warps that have one of the lanes, [block, warp]."""
+        rows = np.zeros(self.now.shape, np.bool_)
+        here = np.asarray(lanes.reshape(len(rows), -1, WARP).any(2))
+        np.put_along_axis(rows, st.layout.warps, here, axis=1)
+        return rows
 
     def _told(self) -> Array:
         """What each warp can tell: what it knows, and its own clock."""
@@ -36,13 +41,16 @@ class Clock:
         told[:, each, each] = self.now
         return told
 
-    def blocks(self, st: Lanes, lanes: Array | None, number: int = 0) -> None:
-        """The warps of `lanes` (all of them, for None) have met at a barrier of their block."""
-        if lanes is None:
-            self.known[:] = self.now[:, None, :]
-            self.now += 1
-            return
-        rows = self._rows(lanes)
+    def all_meet(self) -> None:
+        """All warps of all blocks have met at a barrier of their block."""
+        self.known[:] = self.now[:, None, :]
+        self.now += 1
+
+    def meet(self, parts: Sequence[tuple[Lanes, Array]], number: int) -> None:
+        """The warps of some lanes have met at barrier `number` of their block."""
+        rows = np.zeros(self.now.shape, np.bool_)
+        for st, lanes in parts:
+            rows |= self._rows(st, lanes)
         met = np.where(rows[:, :, None], self._told(), 0).max(1)
         if number in self.left:
             here = np.asarray(rows.any(1))[:, None]
@@ -51,9 +59,9 @@ class Clock:
         self.known = np.where(rows[:, :, None], met[:, None, :], self.known)
         self.now += rows
 
-    def arrives(self, st: Lanes, number: int, lanes: Array) -> None:
-        """The warps of `lanes` have arrived without waiting."""
-        rows = self._rows(lanes)
+    def arrive(self, st: Lanes, number: int, lanes: Array) -> None:
+        """The warps of some lanes have arrived at a barrier without waiting."""
+        rows = self._rows(st, lanes)
         told = np.where(rows[:, :, None], self._told(), 0).max(1)
         self.left[number] = np.maximum(self.left.get(number, np.zeros_like(told)), told)
         self.now += rows
@@ -61,7 +69,4 @@ class Clock:
     def warps(self, st: Lanes, m: Mask) -> None:
         """Lanes have met within their warps."""
         active = st.active(m)
-        if active is None:
-            self.now += 1
-        else:
-            self.now += self._rows(active)
+        self.now += self._rows(st, np.ones(st.size, np.bool_) if active is None else active)

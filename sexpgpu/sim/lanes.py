@@ -53,37 +53,44 @@ class Shape:
         """Lanes of a block: its threads in whole warps."""
         return -(-self.threads // WARP) * WARP
 
+    @property
+    def stride(self) -> int:
+        """Bytes from the shared memory of a block to that of the next."""
+        return -(-max(self.shared, 16) // 128) * 128
+
 
 @define(eq=False)
 class Layout:
-    """How lanes are numbered in a batch of `blocks` blocks: the same for every batch of that size."""
+    """Which threads the lanes are: of each of `blocks` blocks as many warps, `warps[block]`, in this order."""
 
     shape: Shape
     blocks: int
+    warps: Array
     lane: Array = field(init=False)  # 0 … L−1
     block: Array = field(init=False)  # the lane's block within the batch
     thread: Array = field(init=False)  # the lane's thread within its block
     real: Mask = field(init=False)
     shared_base: Array = field(init=False)  # where the shared memory of the lane's block begins
-    stride: int = field(init=False)
     cached: dict[str, Array] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        shape, per = self.shape, self.shape.padded
+        per = self.warps.shape[1] * WARP
         self.lane = np.arange(self.blocks * per, dtype=np.int64)
         self.block = np.repeat(np.arange(self.blocks, dtype=np.int64), per)
-        self.thread = np.tile(np.arange(per, dtype=np.int64), self.blocks)
-        self.real = None if per == shape.threads else self.thread < shape.threads
-        self.stride = -(-max(shape.shared, 16) // 128) * 128
-        self.shared_base = self.block * self.stride
+        first = np.repeat(self.warps.reshape(-1) * WARP, WARP)
+        self.thread = first + self.lane % WARP
+        inside = self.thread < self.shape.threads
+        self.real = None if inside.all() else inside
+        self.shared_base = self.block * self.shape.stride
 
 
 @define(eq=False)
 class Lanes:
-    """One batch of blocks. `live` is None while every lane runs; `real` is None where no lane is padding."""
+    """Warps of a batch of blocks. `live` is None while every lane runs; `real` is None where no lane is padding."""
 
     layout: Layout
     blocks: Array  # linear numbers of the blocks of the batch
+    shared: Array  # the shared memory of all of them
     memory: Memory
     params: Array  # bytes of the parameters
     checks: Checks
@@ -104,7 +111,6 @@ class Lanes:
     shared_base: Array = field(init=False)
     real: Mask = field(init=False)
     live: Mask = field(init=False)
-    shared: Array = field(init=False)
     local: Array = field(init=False)
     shared_views: dict[int, Array] = field(init=False)
     local_views: dict[int, Array] = field(init=False)
@@ -116,7 +122,6 @@ class Lanes:
         self.lane, self.block, self.thread = layout.lane, layout.block, layout.thread
         self.shared_base = layout.shared_base
         self.real = self.live = layout.real
-        self.shared = np.zeros(layout.blocks * layout.stride, np.uint8)
         self.local = np.zeros(self.size * self.shape.local + 16, np.uint8)
         self.shared_views = views_of(self.shared)
         self.local_views = views_of(self.local)
@@ -124,7 +129,7 @@ class Lanes:
 
     @property
     def warps(self) -> int:
-        """Warps of the batch."""
+        """How many warps the lanes are."""
         return self.size // WARP
 
     def active(self, m: Mask) -> Mask:

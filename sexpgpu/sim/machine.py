@@ -12,9 +12,11 @@ from attrs import define, field, frozen
 
 from sexpgpu.diag import error, nearest
 from sexpgpu.sim.checks import Checks
+from sexpgpu.sim.clock import Clock
 from sexpgpu.sim.code import Code, assemble
 from sexpgpu.sim.counters import Counters
-from sexpgpu.sim.lanes import Dims, Lanes, Layout, Shape
+from sexpgpu.sim.crew import Crew
+from sexpgpu.sim.lanes import WARP, Dims, Lanes, Layout, Shape
 from sexpgpu.sim.memory import Memory
 from sexpgpu.sim.parse import parse
 from sexpgpu.sim.program import Program, Symbol, flatten
@@ -161,15 +163,55 @@ class Machine:
         random = None if self.checks.race is None else np.random.default_rng(self.checks.race)
         order = np.arange(shape.blocks) if random is None else random.permutation(shape.blocks)
         per = batch(shape)
-        layout: Layout | None = None
+        layouts: list[Layout] = []
         with np.errstate(all="ignore"):
             for start in range(0, shape.blocks, per):
                 blocks = order[start : start + per]
-                if layout is None or layout.blocks != len(blocks):
-                    layout = Layout(shape, len(blocks))
-                unset = list(code.unset)
-                run(code, Lanes(layout, blocks, self.memory, params, self.checks, counters, list(unset), unset, random))
+                if not layouts or layouts[0].blocks != len(blocks) or random is not None:
+                    layouts = [Layout(shape, len(blocks), warps) for warps in crews_of(shape, len(blocks), random)]
+                run(code, self._crews(code, layouts, blocks, params, counters, random), random)
         return report_of(shape, code, counters)
+
+    def _crews(
+        self,
+        code: Code,
+        layouts: Sequence[Layout],
+        blocks: Array,
+        params: Array,
+        counters: Counters,
+        random: np.random.Generator | None,
+    ) -> list[Crew]:
+        """The warps of a batch of blocks at the beginning of the code."""
+        shape, unset = layouts[0].shape, list(code.unset)
+        shared = np.zeros(len(blocks) * shape.stride, np.uint8)
+        clock = Clock.of(len(blocks), shape.padded // WARP) if self.checks.races else None
+        return [
+            Crew(
+                Lanes(
+                    layout,
+                    blocks,
+                    shared,
+                    self.memory,
+                    params,
+                    self.checks,
+                    counters,
+                    list(unset),
+                    unset,
+                    random,
+                    clock,
+                )
+            )
+            for layout in layouts
+        ]
+
+
+def crews_of(shape: Shape, blocks: int, random: np.random.Generator | None) -> list[Array]:
+    """The warps of each block that run together: all, or one a crew in a random order of each block's own."""
+    warps = np.tile(np.arange(shape.padded // WARP, dtype=np.int64), (blocks, 1))
+    if random is None:
+        return [warps]
+    mixed = random.permuted(warps, axis=1)
+    return [np.ascontiguousarray(mixed[:, i : i + 1]) for i in range(mixed.shape[1])]
 
 
 def batch(shape: Shape) -> int:

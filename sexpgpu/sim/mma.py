@@ -1,7 +1,7 @@
 """mma.sync: products of small matrices whose elements lie in the registers of a warp.
 
-A lane is (g, t): g = lane div 4 a row of A, a column of B; t = lane mod 4. The layouts are those of the PTX manual, written
-here as reshapes: a register of every lane is an 8 × 4 block, of pairs where two elements share a register.
+A lane is (g, t): g = lane div 4 a row of A, a column of B; t = lane mod 4. The layouts are those of the PTX manual,
+written here as reshapes: a register of every lane is an 8 × 4 block, of pairs where two elements share a register.
 """
 
 from __future__ import annotations

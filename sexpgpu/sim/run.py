@@ -1,75 +1,78 @@
 """Runs the blocks of a kernel over a batch of lanes.
 
 Lanes that stand at the lowest block run first, so those that took a longer way round a branch meet the others behind
-it. While all stand at one place there are no masks at all. With a seed, only one random warp of each block of threads
-runs at a time, until it waits or a coin says to change: what depends on the order of warps then comes out differently.
+it. While all stand at one place there are no masks at all.
+
+In lock step all warps of the batch are one crew. In random order each crew is one warp of every block of threads, a
+crew runs alone until it waits or a coin says to change, and what depends on the order of warps comes out differently.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from attrs import define, field
 
 from sexpgpu.sim import barrier
-from sexpgpu.sim.code import LEAVE, Block, Code, Jump, Switch, Wait
+from sexpgpu.sim.code import Block, Code, Jump, Switch, Wait
+from sexpgpu.sim.crew import Crew
 from sexpgpu.sim.lanes import WARP, Lanes, Mask
 from sexpgpu.sim.source import Instr
 from sexpgpu.sim.types import Array
 
-MOST_VISITS = 50_000_000
-SWITCH = 0.1  # the chance that another warp goes on after a block, in random order
+MOST_VISITS = 5_000_000
+CHANGE = 0.1  # the chance that another crew goes on after a block
 
 
-@define(eq=False)
-class Progress:
-    """Where the lanes stand: at blocks, held for others of their warp, or waiting at a barrier."""
-
-    at: dict[int, Mask] = field(factory=lambda: {0: None})
-    held: dict[int, Array] = field(factory=dict)
-    barriers: dict[int, barrier.Barrier] = field(factory=dict)
-    focus: Array | None = None
-
-    def go(self, block: int, lanes: Array) -> None:
-        known = self.at.get(block)
-        self.at[block] = lanes if known is None else known | lanes
-
-
-def run(code: Code, st: Lanes) -> None:
+def run(code: Code, crews: Sequence[Crew], random: np.random.Generator | None) -> None:
     """Run a batch to its end. Raises the diagnostics of faults that the kernel commits."""
-    progress = Progress()
+    barriers: dict[int, barrier.Barrier] = {}
     visits = 0
-    counters = st.counters
     while True:
-        found = _next(code, st, progress)
-        if found is None:
-            return
-        number, m = found
-        block = code.blocks[number]
-        if block.members is not None and (m is not None or st.live is not st.real):
-            m, late = _gathered(st, m, block)
-            if late is not None:
-                progress.held[number] = late
-                if m is None:
-                    continue
-        active = st.active(m)
-        if active is None:
-            counters.warp_visits[number] += st.warps
-            counters.lane_visits[number] += st.size
-        else:
-            counters.warp_visits[number] += int(np.count_nonzero(active.reshape(-1, WARP).any(1)))
-            counters.lane_visits[number] += int(np.count_nonzero(active))
-        for step in block.steps:
-            step(st, m)
-        visits += 1
-        if visits > MOST_VISITS:
-            st.fail("E-SIM-043", "the kernel does not come to an end", _instruction(block), int(st.selected(m)[0]))
-        end = block.end
-        if isinstance(end, Jump):
-            _jump(st, progress, end, m)
-        elif isinstance(end, Wait):
-            _wait(st, progress, end, m)
-        else:
-            _switch(st, progress, end, m)
+        ready = [crew for crew in crews if crew.at]
+        if not ready:
+            if not barrier.release(barriers):
+                if any(crew.held for crew in crews) or barriers:
+                    barrier.stuck(code, crews, barriers)
+                return
+            continue
+        crew = ready[0] if random is None else ready[int(random.integers(len(ready)))]
+        while crew.at:
+            visits += 1
+            number, m = _next(crew)
+            if visits > MOST_VISITS:
+                block = code.blocks[number]
+                first = int(crew.st.selected(m)[0])
+                crew.st.fail("E-SIM-043", "the kernel does not come to an end", _instruction(block), first)
+            _visit(code, crew, barriers, number, m)
+            if random is not None and random.random() < CHANGE:
+                break
+
+
+def _visit(code: Code, crew: Crew, barriers: dict[int, barrier.Barrier], number: int, m: Mask) -> None:
+    st, block = crew.st, code.blocks[number]
+    if block.members is not None and (m is not None or st.live is not st.real):
+        m, late = _gathered(st, m, block)
+        if late is not None:
+            crew.held[number] = late
+            if m is None:
+                return
+    counters, active = st.counters, st.active(m)
+    if active is None:
+        counters.warp_visits[number] += st.warps
+        counters.lane_visits[number] += st.size
+    else:
+        counters.warp_visits[number] += int(np.count_nonzero(active.reshape(-1, WARP).any(1)))
+        counters.lane_visits[number] += int(np.count_nonzero(active))
+    for step in block.steps:
+        step(st, m)
+    end = block.end
+    if isinstance(end, Jump):
+        _jump(crew, end, m)
+    elif isinstance(end, Wait):
+        _wait(crew, barriers, end, m)
+    else:
+        _switch(crew, end, m)
 
 
 def _instruction(block: Block) -> Instr:
@@ -78,68 +81,17 @@ def _instruction(block: Block) -> Instr:
     return found
 
 
-def _next(code: Code, st: Lanes, progress: Progress) -> tuple[int, Mask] | None:
-    """The lowest block that lanes stand at, and which; None when no lane is left."""
-    at = progress.at
-    while not at:
-        if st.live is not None and not st.live.any():
-            return None
-        if not barrier.release(st, progress.barriers, at):
-            if not progress.held and not progress.barriers:
-                return None
-            barrier.stuck(st, code, progress.held, progress.barriers)
-    if st.random is not None:
-        return _random(st, progress)
+def _next(crew: Crew) -> tuple[int, Mask]:
+    """The lowest block that lanes of the crew stand at, and which."""
+    at = crew.at
     number = min(at) if len(at) > 1 else next(iter(at))
     m = at.pop(number)
-    if number in progress.held:
-        late = progress.held.pop(number)
+    if number in crew.held:
+        late = crew.held.pop(number)
         m = late if m is None else m | late
-    if not at and not progress.held and not progress.barriers:
+    if not at and not crew.held and not crew.waiting:
         m = None
     return number, m
-
-
-def _random(st: Lanes, progress: Progress) -> tuple[int, Mask]:
-    """The lowest block of one random warp in each block of threads that has one to run."""
-    assert st.random is not None
-    at = progress.at
-    everyone = st.full(np.ones(1, np.bool_)) if st.live is None else st.live
-    for number, m in at.items():
-        if m is None:
-            at[number] = everyone
-    focus = progress.focus
-    if focus is None or st.random.random() < SWITCH or not any((m & focus).any() for m in at.values() if m is not None):
-        focus = progress.focus = _choose(st, at)
-    for number in sorted(at):
-        m = at[number]
-        assert m is not None
-        mine = m & focus
-        if mine.any():
-            rest = m & ~focus
-            if rest.any():
-                at[number] = rest
-            else:
-                del at[number]
-            if number in progress.held:
-                mine = mine | progress.held.pop(number)
-            return number, mine
-    raise AssertionError("a warp was chosen that has nothing to run")
-
-
-def _choose(st: Lanes, at: dict[int, Mask]) -> Array:
-    """The lanes of one random warp with something to run, of each block of threads."""
-    assert st.random is not None
-    ready = np.zeros(st.size, np.bool_)
-    for m in at.values():
-        assert m is not None
-        ready |= m
-    warps = ready.reshape(len(st.blocks), -1, WARP).any(2)
-    draw = st.random.random(warps.shape)
-    chosen = np.where(warps, draw, -1.0).argmax(1)
-    mask = np.zeros((len(st.blocks), warps.shape[1], WARP), np.bool_)
-    mask[np.arange(len(st.blocks)), chosen] = True
-    return mask.reshape(-1)
 
 
 def _gathered(st: Lanes, m: Mask, block: Block) -> tuple[Mask, Array | None]:
@@ -173,47 +125,33 @@ def _gathered(st: Lanes, m: Mask, block: Block) -> tuple[Mask, Array | None]:
     return (ready if ready.any() else None), late
 
 
-def _jump(st: Lanes, progress: Progress, end: Jump, m: Mask) -> None:
+def _jump(crew: Crew, end: Jump, m: Mask) -> None:
     if end.guard is None:
-        _move(st, progress, end.target, m)
+        crew.move(end.target, m)
         return
+    st = crew.st
     p = end.guard(st)
     if p.shape[0] == 1:
-        _move(st, progress, end.target if p[0] else end.next, m)
+        crew.move(end.target if p[0] else end.next, m)
         return
     active = st.active(m)
     taken = p if active is None else p & active
     many = int(np.count_nonzero(taken))
     if many == 0:
-        _move(st, progress, end.next, m)
+        crew.move(end.next, m)
     elif many == (st.size if active is None else int(np.count_nonzero(active))):
-        _move(st, progress, end.target, m)
+        crew.move(end.target, m)
     else:
         other = ~p if active is None else active & ~p
         split = taken.reshape(-1, WARP).any(1) & other.reshape(-1, WARP).any(1)
         st.counters.divergent_branches += int(np.count_nonzero(split))
-        _move(st, progress, end.target, taken)
-        _move(st, progress, end.next, other)
+        crew.move(end.target, taken)
+        crew.move(end.next, other)
 
 
-def _move(st: Lanes, progress: Progress, block: int, m: Mask) -> None:
-    """Send lanes to a block; those that leave are no longer alive."""
-    if block == LEAVE:
-        st.live = np.zeros(st.size, np.bool_) if m is None else ~m if st.live is None else st.live & ~m
-    elif m is None:
-        progress.at[block] = None
-    else:
-        progress.go(block, m)
-
-
-def _switch(st: Lanes, progress: Progress, end: Switch, m: Mask) -> None:
-    active = st.full(np.ones(1, np.bool_)) if st.active(m) is None else st.active(m)
-    assert active is not None
-    if end.guard is not None:
-        holds = st.full(end.guard(st))
-        if (active & ~holds).any():
-            _move(st, progress, end.next, active & ~holds)
-        active = active & holds
+def _switch(crew: Crew, end: Switch, m: Mask) -> None:
+    st = crew.st
+    active = _passing(crew, end, m)
     index = st.full(end.index(st))
     outside = active & (index >= len(end.targets))
     if outside.any():
@@ -222,22 +160,28 @@ def _switch(st: Lanes, progress: Progress, end: Switch, m: Mask) -> None:
     for number, target in enumerate(end.targets):
         these = active & (index == number)
         if these.any():
-            _move(st, progress, target, these)
+            crew.move(target, these)
 
 
-def _wait(st: Lanes, progress: Progress, end: Wait, m: Mask) -> None:
-    if barrier.passes(st, end, m):
-        _move(st, progress, end.next, m)
+def _wait(crew: Crew, barriers: dict[int, barrier.Barrier], end: Wait, m: Mask) -> None:
+    if barrier.passes(crew, end, m):
+        crew.move(end.next, m)
         return
-    active = st.full(np.ones(1, np.bool_)) if st.active(m) is None else st.active(m)
-    assert active is not None
-    if end.guard is not None:
-        holds = st.full(end.guard(st))
-        if (active & ~holds).any():
-            _move(st, progress, end.next, active & ~holds)
-        active = active & holds
-        if not active.any():
-            return
-    going = barrier.arrive(st, progress.barriers, end, active)
-    if going is not None:
-        progress.go(end.next, going)
+    active = _passing(crew, end, m)
+    if active.any() and not barrier.arrive(crew, barriers, end, active):
+        crew.move(end.next, active)
+
+
+def _passing(crew: Crew, end: Switch | Wait, m: Mask) -> Array:
+    """The active lanes whose guard holds; the others go on behind the instruction."""
+    st = crew.st
+    active = st.active(m)
+    if active is None:
+        active = np.ones(st.size, np.bool_)
+    if end.guard is None:
+        return active
+    holds = st.full(end.guard(st))
+    other = active & ~holds
+    if other.any():
+        crew.move(end.next, other)
+    return active & holds

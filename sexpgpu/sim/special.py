@@ -32,7 +32,7 @@ def _compute(name: str, st: Lanes) -> Array:
             return np.zeros(1, np.int64)
         if word == "tid":
             return _axis(st.thread, n, dims)
-        return np.repeat(_axis(st.blocks, n, dims), shape.padded)
+        return np.repeat(_axis(st.blocks, n, dims), st.size // len(st.blocks))
     one = np.int64(1)
     by_name: dict[str, Callable[[], Array]] = {
         "laneid": lambda: lane,
