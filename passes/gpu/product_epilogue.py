@@ -1,0 +1,48 @@
+"""What becomes of the sums of a product: they lie in shared memory, and each thread takes some in vectors.
+
+So results are written, and what is read with them is read, in whole lines, whatever the order in which the sums were
+made; and the functions that follow a product stand in its kernel once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from sexpgpu.passes.gpu.kernel import Index, Kernel, Pointer, Reg
+from sexpgpu.passes.gpu.product_tiling import Tiling
+
+Emit = Callable[[Index, Index, Reg], None]
+"""Takes the sums at a row and a column of the tile: a vector along the columns, or one."""
+AHEAD = 16
+"""Elements whose operands are read before the first of them is done with."""
+
+
+def drain(k: Kernel, sums: Pointer, tiling: Tiling, room: tuple[Index, Index], lanes: int, emit: Emit) -> None:
+    """Give `emit` the sums that lie in the first `room` rows and columns, `lanes` (0: one) at once."""
+    each = max(lanes, 1)
+    across = tiling.columns // each
+    total = tiling.rows * across
+    turns = max(1, min(AHEAD // each, total // tiling.threads))
+    with k.loop(0, total, turns * tiling.threads) as turn:
+        for i in range(turns):
+            number = k.add(turn.index, k.add(k.thread(), i * tiling.threads))
+            row, column = k.div(number, across), k.mul(k.rem(number, across), each)
+            conditions = []
+            if total % (turns * tiling.threads):
+                conditions.append(k.below(number, total))
+            if room[0] != tiling.rows:
+                conditions.append(k.below(row, room[0]))
+            if room[1] != tiling.columns:
+                conditions.append(k.below(column, room[1]))
+            with _when_all(k, conditions):
+                emit(row, column, k.load(sums, k.add(k.mul(row, tiling.pitch), column), lanes))
+
+
+def _when_all(k: Kernel, conditions: list[Reg]) -> AbstractContextManager[None]:
+    if not conditions:
+        return nullcontext()
+    found = conditions[0]
+    for condition in conditions[1:]:
+        found = k.op("arith.andi", found, condition)
+    return k.when(found)

@@ -1,0 +1,242 @@
+"""How a matrix product is cut into blocks, and the cost model that decides it.
+
+The time of a cut is estimated in clocks of one multiprocessor. Resident blocks of a multiprocessor share its units, so
+a step along the depth takes the slowest of these, for all of them together:
+
+    arithmetic      products a clock: RATES
+    issue           four instructions a clock
+    shared memory   128 bytes a clock
+    global memory   GLOBAL bytes a clock: what the second-level cache gives each multiprocessor
+
+but never less than the latency of global memory over the steps that are loaded ahead. Blocks that do not fit at once
+run in waves. A depth cut into parts costs the partial sums, which pass MEMORY bytes a clock, and a second launch.
+
+The rates are those of "NVIDIA A100 Tensor Core GPU Architecture" (2020), table 2; newer chips are faster in all of
+them, in about the same proportion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal
+
+from attrs import evolve, frozen
+
+from sexpgpu.passes.gpu.kernel import BYTES
+from sexpgpu.passes.gpu.scalar import REGISTER
+from sexpgpu.tensortype import DType
+
+MULTIPROCESSORS = 132
+SHARED = 163 * 1024
+"""Bytes of shared memory a multiprocessor, of which each block takes 1 KiB more than it asks for."""
+REGISTERS = 65536
+LATENCY = 600
+"""Clocks until a load from global memory arrives."""
+GLOBAL = 32
+MEMORY = 12
+"""Bytes a clock that a multiprocessor gets of what leaves the second-level cache."""
+LAUNCH = 4000
+"""Clocks until a kernel runs after the one before it."""
+RATES = {"f32": 128, "f64": 32, "i32": 64, "i64": 16}
+TENSOR_RATE = 1024
+
+Instruction = Literal["fma", "mma.m16n8k16"]
+
+
+@frozen
+class Problem:
+    """`batch` products [rows, depth] x [depth, columns] of a dtype."""
+
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+    dtype: DType
+
+    @property
+    def size(self) -> int:
+        """Elements of the result."""
+        return self.batch * self.rows * self.columns
+
+    @property
+    def register(self) -> str:
+        """The type that is summed in."""
+        return REGISTER[self.dtype]
+
+
+@frozen
+class Tiling:
+    """A block makes `rows` x `columns` elements, `depth` of the sum at a time, with `stages` of these in shared memory.
+
+    `share` is what a thread makes of it (`fma`), or a warp (tensor cores). The sums are made in `parts`, each by other
+    blocks. `type` is that of the sums, and of `fma`'s factors in shared memory; tensor cores take bf16.
+    """
+
+    instruction: Instruction
+    rows: int
+    columns: int
+    depth: int
+    share: tuple[int, int]
+    stages: int = 2
+    parts: int = 1
+    type: str = "f32"
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        shares = self.rows // self.share[0] * (self.columns // self.share[1])
+        return shares if self.instruction == "fma" else shares * 32
+
+    @property
+    def chunk(self) -> int:
+        """Elements that a thread of `fma` reads from shared memory at once."""
+        return min(16 // BYTES[self.type], *self.share)
+
+    @property
+    def pad(self) -> int:
+        """Elements behind each line of a tile of factors, against conflicts between banks."""
+        return 16 // BYTES[self.type] if self.instruction == "fma" else 0
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one line of the sums in shared memory to the next."""
+        return self.columns + (self.pad or 8)
+
+    @property
+    def slots(self) -> tuple[int, int]:
+        """Elements of one stage of each factor in shared memory."""
+        return self.depth * (self.rows + self.pad), self.depth * (self.columns + self.pad)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory: the stages, and in their place at last the sums."""
+        item = BYTES[self.type] if self.instruction == "fma" else BYTES["bf16"]
+        return max(self.stages * sum(self.slots) * item, self.rows * self.pitch * BYTES[self.type])
+
+    @property
+    def registers(self) -> int:
+        """About how many registers a thread needs."""
+        across, down = self.share
+        words = BYTES[self.type] // 4
+        if self.instruction == "fma":
+            return (across * down + 2 * (across + down)) * words + 32
+        return across * down // 32 + (across + down) // 4 + 40
+
+    @property
+    def resident(self) -> int:
+        """Blocks that run on a multiprocessor at once."""
+        by_registers = REGISTERS // (self.threads * self.registers)
+        return max(1, min(by_registers, SHARED // (self.shared + 1024), 2048 // self.threads))
+
+    def blocks(self, problem: Problem) -> int:
+        return problem.batch * self.down(problem) * self.across(problem) * self.parts
+
+    def down(self, problem: Problem) -> int:
+        """Tiles along the rows."""
+        return -(-problem.rows // self.rows)
+
+    def across(self, problem: Problem) -> int:
+        """Tiles along the columns."""
+        return -(-problem.columns // self.columns)
+
+    def steps(self, problem: Problem) -> int:
+        """Steps along the depth that a part takes; the last part may take fewer."""
+        return -(-problem.depth // (self.depth * self.parts))
+
+    def __str__(self) -> str:
+        parts = f", {self.parts} parts" if self.parts > 1 else ""
+        tile = f"{self.rows}x{self.columns}x{self.depth}"
+        return f"{self.instruction} {tile}, {self.threads} threads, {self.stages} stages{parts}"
+
+
+_FMA = (
+    Tiling("fma", 128, 128, 8, (8, 8)),
+    Tiling("fma", 128, 64, 8, (8, 4)),
+    Tiling("fma", 64, 128, 8, (4, 8)),
+    Tiling("fma", 64, 64, 16, (4, 4)),
+    Tiling("fma", 64, 32, 16, (4, 4)),
+    Tiling("fma", 32, 64, 16, (4, 4)),
+    Tiling("fma", 32, 32, 32, (2, 2)),
+    Tiling("fma", 16, 32, 32, (2, 2)),
+    Tiling("fma", 8, 32, 32, (1, 2)),
+    Tiling("fma", 16, 16, 32, (1, 1)),
+)
+_TENSOR = (
+    Tiling("mma.m16n8k16", 128, 128, 32, (64, 32), stages=4),
+    Tiling("mma.m16n8k16", 128, 64, 32, (32, 32), stages=4),
+    Tiling("mma.m16n8k16", 64, 128, 32, (32, 32), stages=4),
+    Tiling("mma.m16n8k16", 64, 64, 64, (32, 32), stages=3),
+    Tiling("mma.m16n8k16", 32, 64, 64, (16, 32), stages=4),
+    Tiling("mma.m16n8k16", 64, 32, 64, (32, 16), stages=4),
+    Tiling("mma.m16n8k16", 32, 32, 64, (16, 16), stages=4),
+    Tiling("mma.m16n8k16", 16, 64, 64, (16, 16), stages=4),
+)
+TILINGS = (*_FMA, *_TENSOR)
+"""All cuts, for sums in f32."""
+_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+
+
+def tiling_of(problem: Problem) -> Tiling:
+    """The cheapest cut of a product that has elements and a depth."""
+    return min(_cuts(problem), key=lambda tiling: clocks(problem, tiling))
+
+
+def _cuts(problem: Problem) -> Iterator[Tiling]:
+    """All that may be."""
+    kinds = (*_FMA, *_TENSOR) if problem.dtype == "bf16" else _FMA
+    for kind in kinds:
+        tiling = evolve(kind, type=problem.register)
+        if tiling.threads * tiling.registers > REGISTERS:
+            continue
+        steps = tiling.steps(problem)
+        for parts in _PARTS:
+            cut = evolve(tiling, parts=parts)
+            # Each part has a step to do.
+            if (parts - 1) * cut.steps(problem) < steps:
+                yield evolve(cut, stages=max(2, min(kind.stages, cut.steps(problem) + 1)))
+
+
+def clocks(problem: Problem, tiling: Tiling) -> float:
+    """The estimated time of a product under a cut."""
+    turns = math.ceil(tiling.blocks(problem) / MULTIPROCESSORS)
+    waves, rest = divmod(turns, tiling.resident)
+    total = waves * _wave(problem, tiling, tiling.resident) + (_wave(problem, tiling, rest) if rest else 0)
+    if tiling.parts > 1:
+        moved = 2 * tiling.parts * problem.size * BYTES[tiling.type]
+        total += LAUNCH + moved / (MULTIPROCESSORS * MEMORY)
+    return total
+
+
+def _wave(problem: Problem, tiling: Tiling, resident: int) -> float:
+    """Clocks of as many blocks on one multiprocessor."""
+    item = BYTES["bf16"] if problem.dtype == "bf16" else BYTES[tiling.type]
+    loaded = (tiling.rows + tiling.columns) * tiling.depth * item / GLOBAL
+    step = max(resident * max(_arithmetic(tiling), _shared(tiling), loaded), LATENCY / (tiling.stages - 1))
+    # The sums pass through shared memory; results are written, and about as much is read with them.
+    epilogue = tiling.rows * tiling.columns * (2 * BYTES[tiling.type] / 128 + 2 * item / GLOBAL)
+    return LATENCY + tiling.steps(problem) * step + resident * epilogue
+
+
+def _arithmetic(tiling: Tiling) -> float:
+    """Clocks of the products of one step of a block."""
+    products = tiling.rows * tiling.columns * tiling.depth
+    if tiling.instruction != "fma":
+        return products / TENSOR_RATE
+    down, across = tiling.share
+    issued = (down * across + (down + across) / tiling.chunk) * tiling.depth * tiling.threads / 32
+    return max(products / RATES[tiling.type], issued / 4)
+
+
+def _shared(tiling: Tiling) -> float:
+    """Clocks that one step of a block reads shared memory."""
+    down, across = tiling.share
+    warps = max(1, tiling.threads // 32)
+    if tiling.instruction != "fma":
+        return warps * (down + across) * tiling.depth * BYTES["bf16"] / 128
+    # Threads beside each other read the same rows and other columns, 128 different bytes at once at most.
+    beside = min(32, tiling.columns // across)
+    item = BYTES[tiling.type]
+    rows = max(down / tiling.chunk, 32 // beside * down * item / 128)
+    columns = max(across / tiling.chunk, beside * across * item / 128)
+    return warps * tiling.depth * (rows + columns)
