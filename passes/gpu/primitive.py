@@ -1,6 +1,7 @@
 """A group's body of primitive operations: composites taken apart, in f32 where their tensors are bf16.
 
-The interpreter computes a composite of bf16 in f32 and rounds what it gives; so does this.
+The interpreter computes a composite of bf16 in f32 and rounds what it gives; so does this. A reduction of lines of one
+element is only another shape.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from mlir import ir
 
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
-from sexpgpu.dialects.opdef import Composite, OpDef
+from sexpgpu.dialects.opdef import Composite, OpDef, Reduce
 from sexpgpu.dialects.read import attrs_of, definition_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.flow import operations_of, read_flow
@@ -29,12 +30,34 @@ def primitive_flow(context: Context, func: Any) -> Dataflow:
         record = definition_of(op)
         if record is not None and _taken_apart(record):
             pending = [*_decompose(context, op, record), *pending]
+        elif record is not None and _of_one(op, record):
+            _let_through(context, op)
     return read_flow(copy)
 
 
 def _taken_apart(record: OpDef) -> bool:
     whole = isinstance(record.kind, Composite) and record.kind.family == "attention"
     return record.decompose is not None and not whole
+
+
+def _of_one(op: Any, record: OpDef) -> bool:
+    """Whether an operation folds lines of one element, which then are its results."""
+    match record.kind:
+        case Reduce(combine="argmax" | "argmin"):
+            return False
+        case Reduce():
+            return type_of(op.operands[0]).size == type_of(op.results[0]).size > 0
+        case _:
+            return False
+
+
+def _let_through(context: Context, op: Any) -> None:
+    """Put its operand, in the result's shape, in the place of an operation."""
+    builder = Builder(context, ir.InsertionPoint(op), op.location)
+    (given,), (result,) = op.operands, op.results
+    shaped = builder("reshape", Val(builder, given, type_of(given)), shape=type_of(result).shape)
+    result.replace_all_uses_with(shaped.value)
+    context.erase(op)
 
 
 def _decompose(context: Context, op: Any, record: OpDef) -> list[Any]:
