@@ -26,7 +26,6 @@ _LAST = 2**31 - 1
 class Fold:
     """How the elements of a reduction's operand, of `dtype`, become one."""
 
-    node: Node
     combine: str
     dtype: DType
 
@@ -34,7 +33,7 @@ class Fold:
     def of(cls, node: Node, dtype: DType) -> Fold:
         assert node.record is not None
         assert isinstance(node.record.kind, Reduce)
-        return cls(node, node.record.kind.combine, dtype)
+        return cls(node.record.kind.combine, dtype)
 
     @staticmethod
     def register(dtype: DType) -> str:

@@ -79,7 +79,7 @@ class _Reductions:
             values += [*stage.levels, *(flow.results[place] for place in stage.rows)]
         lanes = widest(flow, values, frozenset([*stage.levels, *self.memory]))
         read = self.stages.reached(values)
-        lineful = [flow.types[v] for v in range(flow.given) if v in read and flow.types[v].size >= lines.length]
+        lineful = [flow.types[v] for v in range(flow.given) if v in read and flow.types[v].size % lines.length == 0]
         live = sum(max(1, BYTES[Fold.register(type.dtype)] // 4) for type in lineful)
         shared = sum(BYTES[type] for v in stage.levels for type in self._fold(v).types)
         return share(lines, lanes, max(live, 1), shared)

@@ -188,16 +188,10 @@ class Walk:
         k, sharing = self.k, self.sharing
         each = self._each(lanes)
         step = sharing.across * each
-        first = k.mul(self.mine, each)
-        stop: Index = lines.length
-        turns = -(-lines.length // step)
-        if sharing.splits > 1:
-            turns = -(-turns // sharing.splits)
-            begin = k.mul(self.split, turns * step)
-            end = k.reg(k.add(begin, turns * step))
-            first, stop = k.add(first, begin), k.op("arith.minsi", end, k.reg(lines.length))
+        begin, stop, most = self.span(lines.length, step)
+        first = k.add(k.mul(self.mine, each), begin)
         counts = list(map(len, states))
-        if turns >= UNROLLED:
+        if most >= UNROLLED * step:
             kept = [register for state in states for register in state]
             last = k.sub(stop, (UNROLLED - 1) * step)
             with k.loop(first, last, UNROLLED * step, [*kept, k.reg(first)]) as loop, self.elements.scope():
@@ -215,6 +209,15 @@ class Walk:
             loop.next(*[register for state in states for register in state])
         return list(_grouped(loop.results, counts))
 
+    def span(self, length: int, step: int) -> tuple[Index, Index, int]:
+        """The part of a line that the block works on: its first element, its end, and how many there are at most."""
+        k, splits = self.k, self.sharing.splits
+        if splits == 1:
+            return 0, length, length
+        most = -(-length // (step * splits)) * step
+        begin = k.mul(self.split, most)
+        return begin, k.op("arith.minsi", k.reg(k.add(begin, most)), k.reg(length)), most
+
     def together(self, folds: Sequence[Fold], states: Sequence[State]) -> list[State]:
         """What the threads of each line have, of whose accumulators `states` are one thread's."""
         k, sharing = self.k, self.sharing
@@ -225,13 +228,17 @@ class Walk:
             return over_block(k, folds, whole, self.thread, sharing.across // WARP) if folds else []
         return [over_warp(k, fold, state, sharing.across) for fold, state in zip(folds, whole, strict=True)]
 
-    def part_place(self, shape: Ints) -> Place:
-        """Where what a block has folded belongs in a temporary: a line's parts side by side, or a part's lines."""
+    def part_place(self, shape: Ints, part: Index | None = None) -> Place:
+        """Where what a block has folded of its part belongs in a temporary, or where another part's is.
+
+        A line's parts lie side by side there, or a part's lines.
+        """
         k, sharing = self.k, self.sharing
+        number = self.split if part is None else part
         if sharing.dense:
-            return Place(shape, None, known_number=k.add(k.mul(self.row, sharing.splits), self.split))
+            return Place(shape, None, known_number=k.add(k.mul(self.row, sharing.splits), number))
         lane = 1 if sharing.lanes else None
-        return Place(shape, lane, known_number=k.add(k.mul(self.split, self.lines.count), self.row))
+        return Place(shape, lane, known_number=k.add(k.mul(number, self.lines.count), self.row))
 
     def once(self) -> Reg | None:
         """Whether the thread is the one that stores what its line has one of; None where every thread is."""
