@@ -21,11 +21,14 @@ class Clock:
 
     now: Array
     known: Array
+    met: Array  # by block: barriers of all its warps
     left: dict[int, Array] = field(factory=dict)  # by barrier: what those who arrived without waiting knew
 
     @classmethod
     def of(cls, blocks: int, warps: int) -> Clock:
-        return cls(np.ones((blocks, warps), np.int32), np.zeros((blocks, warps, warps), np.int32))
+        return cls(
+            np.ones((blocks, warps), np.int32), np.zeros((blocks, warps, warps), np.int32), np.zeros(blocks, np.int32)
+        )
 
     def _rows(self, st: Lanes, lanes: Array) -> Array:
         """The warps that have one of the lanes, [block, warp]."""
@@ -45,6 +48,7 @@ class Clock:
         """All warps of all blocks have met at a barrier of their block."""
         self.known[:] = self.now[:, None, :]
         self.now += 1
+        self.met += 1
 
     def meet(self, parts: Sequence[tuple[Lanes, Array]], number: int) -> None:
         """The warps of some lanes have met at barrier `number` of their block."""
@@ -58,6 +62,7 @@ class Clock:
             self.left[number] = np.where(here, 0, self.left[number])
         self.known = np.where(rows[:, :, None], met[:, None, :], self.known)
         self.now += rows
+        self.met += rows.all(1)
 
     def arrive(self, st: Lanes, number: int, lanes: Array) -> None:
         """The warps of some lanes have arrived at a barrier without waiting."""

@@ -16,8 +16,8 @@ from sexpgpu.sim.decode import Decoder, Read, Step, Write
 from sexpgpu.sim.lanes import Lanes, Mask
 from sexpgpu.sim.opcodes import builder_of, class_of
 from sexpgpu.sim.program import BARRIERS, TRANSFERS, WARP_WIDE, Program, Symbol
-from sexpgpu.sim.source import Group, Instr, Label, Name, Operand, Reg, Sink, Targets
-from sexpgpu.sim.types import PRED, U32, Array
+from sexpgpu.sim.source import Group, Imm, Instr, Label, Name, Operand, Reg, Sink, Targets
+from sexpgpu.sim.types import PRED, TYPES, U32, Array
 from sexpgpu.sim.warp import members
 
 LEAVE = -1  # the block that a thread goes to when it ends
@@ -81,6 +81,7 @@ class Code:
     program: Program
     blocks: tuple[Block, ...]
     unset: tuple[Array, ...]
+    granule: int  # bytes of the smallest access to shared or global memory
 
 
 def assemble(program: Program, globals: Mapping[str, Symbol]) -> Code:
@@ -132,7 +133,25 @@ def assemble(program: Program, globals: Mapping[str, Symbol]) -> Code:
         gate = members(d, first) if warp_wide(first) and first.guard is None else None
         blocks.append(Block(steps, end, first, gate, Counter(class_of(ins) for ins in span)))
     unset = tuple(np.zeros(1, kind.storage) for kind in d.kinds)
-    return Code(program, tuple(blocks), unset)
+    return Code(program, tuple(blocks), unset, granule(code))
+
+
+def granule(code: Sequence[Instr]) -> int:
+    """The largest power of two, up to 16, that divides the size of every access."""
+    least = 16
+    for ins in code:
+        if ins.op in ("ld", "ldu", "st", "atom", "red") and "local" not in ins.parts:
+            size = max((TYPES[p].size for p in ins.parts if p in TYPES), default=1)
+            least = min(least, size * (1 if ins.op in ("atom", "red") else vector_of(ins)))
+        elif ins.op == "cp":
+            sizes = [int(x.value) for x in ins.operands[2:3] if isinstance(x, Imm)]
+            least = min([least, *(4 if len(ins.operands) > 3 else n for n in sizes)])
+    return least
+
+
+def vector_of(ins: Instr) -> int:
+    """How many elements a load or store moves."""
+    return next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
 
 
 def transfers(ins: Instr) -> bool:

@@ -17,11 +17,13 @@ from sexpgpu.sim.source import Instr
 from sexpgpu.sim.types import Array
 
 if TYPE_CHECKING:
+    from sexpgpu.sim.between import GlobalTrace
     from sexpgpu.sim.checks import Checks
     from sexpgpu.sim.clock import Clock
     from sexpgpu.sim.copies import Copy
     from sexpgpu.sim.counters import Counters
     from sexpgpu.sim.memory import Memory
+    from sexpgpu.sim.races import SharedTrace
 
 Mask = Array | None
 WARP = 32
@@ -99,6 +101,10 @@ class Lanes:
     unset: list[Array]
     random: np.random.Generator | None = None
     clock: Clock | None = None  # who has seen whose writes, where races are looked for
+    trace: SharedTrace | None = None
+    launch: GlobalTrace | None = None
+    shared_known: Array | None = None  # 1 where a byte was written, where unwritten ones are looked for
+    local_known: Array | None = None
     cached: dict[str, Array] = field(factory=dict)
     fragments: dict[tuple[object, ...], tuple[list[Array], Array]] = field(factory=dict)
     copies: list[Copy] = field(factory=list)  # asynchronous ones that are not done
@@ -126,6 +132,8 @@ class Lanes:
         self.shared_views = views_of(self.shared)
         self.local_views = views_of(self.local)
         self.chosen = (None, self.lane)
+        if self.checks.uninitialised:
+            self.local_known = np.zeros(len(self.local), np.uint8)
 
     @property
     def warps(self) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from sexpgpu.diag import error, nearest
+from sexpgpu.sim.between import GlobalTrace
 from sexpgpu.sim.checks import Checks
 from sexpgpu.sim.clock import Clock
 from sexpgpu.sim.code import Code, assemble
@@ -20,6 +21,7 @@ from sexpgpu.sim.lanes import WARP, Dims, Lanes, Layout, Shape
 from sexpgpu.sim.memory import Memory
 from sexpgpu.sim.parse import parse
 from sexpgpu.sim.program import Program, Symbol, flatten
+from sexpgpu.sim.races import SharedTrace
 from sexpgpu.sim.report import Report, report_of
 from sexpgpu.sim.run import run
 from sexpgpu.sim.source import Source, Variable
@@ -164,45 +166,60 @@ class Machine:
         order = np.arange(shape.blocks) if random is None else random.permutation(shape.blocks)
         per = batch(shape)
         layouts: list[Layout] = []
+        trace = GlobalTrace(code.granule) if self.checks.races else None
         with np.errstate(all="ignore"):
             for start in range(0, shape.blocks, per):
                 blocks = order[start : start + per]
                 if not layouts or layouts[0].blocks != len(blocks) or random is not None:
                     layouts = [Layout(shape, len(blocks), warps) for warps in crews_of(shape, len(blocks), random)]
-                run(code, self._crews(code, layouts, blocks, params, counters, random), random)
+                begin = Start(blocks, self.memory, params, self.checks, counters, random, trace)
+                run(code, crews(shape, code, layouts, begin), random)
         return report_of(shape, code, counters)
 
-    def _crews(
-        self,
-        code: Code,
-        layouts: Sequence[Layout],
-        blocks: Array,
-        params: Array,
-        counters: Counters,
-        random: np.random.Generator | None,
-    ) -> list[Crew]:
-        """The warps of a batch of blocks at the beginning of the code."""
-        shape, unset = layouts[0].shape, list(code.unset)
-        shared = np.zeros(len(blocks) * shape.stride, np.uint8)
-        clock = Clock.of(len(blocks), shape.padded // WARP) if self.checks.races else None
-        return [
-            Crew(
-                Lanes(
-                    layout,
-                    blocks,
-                    shared,
-                    self.memory,
-                    params,
-                    self.checks,
-                    counters,
-                    list(unset),
-                    unset,
-                    random,
-                    clock,
-                )
+
+@frozen(eq=False)
+class Start:
+    """What the lanes of a batch begin with."""
+
+    blocks: Array
+    memory: Memory
+    params: Array
+    checks: Checks
+    counters: Counters
+    random: np.random.Generator | None
+    launch: GlobalTrace | None
+
+
+def crews(shape: Shape, code: Code, layouts: Sequence[Layout], start: Start) -> list[Crew]:
+    """The warps of a batch of blocks at the beginning of the code."""
+    checks, blocks = start.checks, len(start.blocks)
+    unset = list(code.unset)
+    shared = np.zeros(blocks * shape.stride, np.uint8)
+    known = np.zeros(len(shared), np.uint8) if checks.uninitialised else None
+    warps = shape.padded // WARP
+    clock = Clock.of(blocks, warps) if checks.races else None
+    trace = SharedTrace.of(len(shared), code.granule, warps) if checks.races and shape.shared else None
+    return [
+        Crew(
+            Lanes(
+                layout,
+                start.blocks,
+                shared,
+                start.memory,
+                start.params,
+                checks,
+                start.counters,
+                list(unset),
+                unset,
+                start.random,
+                clock,
+                trace,
+                start.launch,
+                known,
             )
-            for layout in layouts
-        ]
+        )
+        for layout in layouts
+    ]
 
 
 def crews_of(shape: Shape, blocks: int, random: np.random.Generator | None) -> list[Array]:

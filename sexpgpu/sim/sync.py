@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sexpgpu.sim.decode import Decoder, Step
 from sexpgpu.sim.lanes import Lanes, Mask
 from sexpgpu.sim.pointwise import Builder
@@ -9,8 +11,17 @@ from sexpgpu.sim.source import Instr
 
 
 def _fence(d: Decoder, ins: Instr) -> Step:
-    """membar, fence: memory is always in order here."""
-    return lambda st, m: None
+    """membar, fence: memory is always in order here; what looks for races is told of those of the device."""
+    d.only(ins, "gl", "sys", "cta", "gpu", "cluster", "sc", "acq_rel", "acquire", "release", "proxy", "async", "alias",
+           "mbarrier_init", "async::generic", "shared::cta", "shared::cluster", "global", "tensormap::generic")  # fmt: skip
+    if not {"gl", "sys", "gpu"} & set(ins.parts):
+        return lambda st, m: None
+
+    def step(st: Lanes, m: Mask) -> None:
+        if st.launch is not None:
+            st.launch.fence(st.blocks[np.unique(st.block.take(st.selected(m)))])
+
+    return step
 
 
 def _trap(d: Decoder, ins: Instr) -> Step:
