@@ -7,7 +7,7 @@ conditions are `scf`, so that a value made inside one cannot be used outside by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -248,6 +248,15 @@ class Kernel(Instructions):
             with self._inside(region.blocks.append()):
                 self.emit("scf.yield", [], [write().value])
         return Reg(op.results[0], type, lanes)
+
+    def either(self, condition: Reg, then: Callable[[], Sequence[Reg]], otherwise: Sequence[Reg]) -> list[Reg]:
+        """What a function writes where the condition holds, else the values that there are, of the same types."""
+        types = [v.value.type for v in otherwise]
+        op = self._create("scf.if", types, [condition.value], {}, regions=2)
+        for region, write in zip(op.regions, (then, lambda: otherwise), strict=True):
+            with self._inside(region.blocks.append()):
+                self.emit("scf.yield", [], [v.value for v in write()])
+        return [Reg(v, o.type, o.lanes) for v, o in zip(op.results, otherwise, strict=True)]
 
     @contextmanager
     def loop(self, start: Index, stop: Index, step: Index, carried: Sequence[Reg] = ()) -> Iterator[Loop]:
