@@ -44,11 +44,18 @@ class SharedTrace:
     @classmethod
     def of(cls, size: int, granule: int, warps: int) -> SharedTrace:
         n = size // granule
-        one, each = (lambda kind: np.zeros(n, kind)), (lambda kind: np.zeros((n, warps), kind))
+        each = (n, warps)
         return cls(
-            granule, one(np.int32), one(np.int32), one(np.bool_), one(np.int32), one(np.int32),
-            each(np.int32), each(np.uint8), each(np.int32),
-        )  # fmt: skip
+            granule,
+            np.zeros(n, np.int32),
+            np.zeros(n, np.int32),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.int32),
+            np.zeros(n, np.int32),
+            np.zeros(each, np.int32),
+            np.zeros(each, np.uint8),
+            np.zeros(each, np.int32),
+        )
 
     def number(self, ins: Instr) -> int:
         """The number of an instruction, from 1."""
@@ -61,7 +68,7 @@ class SharedTrace:
 
 @define(eq=False)
 class Access:
-    """A touch by granule: `at`, with the lane, block, warp and clock of each; a lane of −1 stands for the whole warp."""
+    """A touch by granule: `at`, with the lane, block, warp and clock of each; lane −1 is the whole warp."""
 
     at: Array
     lane: Array

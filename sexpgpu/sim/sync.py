@@ -9,11 +9,16 @@ from sexpgpu.sim.lanes import Lanes, Mask
 from sexpgpu.sim.pointwise import Builder
 from sexpgpu.sim.source import Instr
 
+SCOPES = ("gl", "sys", "gpu", "cta", "cluster")
+KINDS = (
+    "sc", "acq_rel", "acquire", "release", "proxy", "async", "alias", "mbarrier_init", "async::generic", "global",
+    "shared::cta", "shared::cluster", "tensormap::generic",
+)  # fmt: skip
+
 
 def _fence(d: Decoder, ins: Instr) -> Step:
     """membar, fence: memory is always in order here; what looks for races is told of those of the device."""
-    d.only(ins, "gl", "sys", "cta", "gpu", "cluster", "sc", "acq_rel", "acquire", "release", "proxy", "async", "alias",
-           "mbarrier_init", "async::generic", "shared::cta", "shared::cluster", "global", "tensormap::generic")  # fmt: skip
+    d.only(ins, *SCOPES, *KINDS)
     if not {"gl", "sys", "gpu"} & set(ins.parts):
         return lambda st, m: None
 

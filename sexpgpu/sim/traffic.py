@@ -37,14 +37,16 @@ def by_warp(st: Lanes, touch: Touch) -> Array:
     full = np.full(st.size, NOBODY, np.int64)
     full[touch.lanes] = touch.index
     rows = full.reshape(-1, WARP)
-    return rows[(rows != NOBODY).any(1)]
+    some: Array = rows[(rows != NOBODY).any(1)]
+    return some
 
 
 def _distinct(x: Array) -> Array:
     """Along rows, True at the first of equal values; `x` is sorted; NOBODY never counts."""
     first = np.ones(x.shape, np.bool_)
     first[:, 1:] = x[:, 1:] != x[:, :-1]
-    return first & (x != NOBODY)
+    found: Array = first & (x != NOBODY)
+    return found
 
 
 def _sectors(st: Lanes, touch: Touch) -> None:

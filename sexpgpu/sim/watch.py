@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 def access(st: Lanes, touch: Touch) -> None:
     """Called before the access happens."""
     checks = st.checks
-    if checks.uninitialised:
-        unwritten.access(st, touch)
     if checks.races and st.clock is not None:
         if touch.space == "shared":
             races.shared(st, st.clock, touch)
         elif touch.space == "global":
             between.access(st, st.clock, touch)
+    if checks.uninitialised:
+        unwritten.access(st, touch)
     if checks.traffic:
         traffic.access(st, touch)
