@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from typing import Any, ClassVar, cast
 
 from attrs import define, field
@@ -97,11 +98,12 @@ class _Device:
 
     def lower(self, func: Any) -> None:
         views = Views()
-        for op in operations_of(func)[:-1]:
+        operations = operations_of(func)
+        for op, behind in pairwise(operations):
             if (loop := loop_of(op)) is not None:
                 self._lower_body(loop[1])
                 continue
-            call = op if group_of(op) is not None else self._alone(op, views)
+            call = op if group_of(op) is not None else self._alone(op, behind, views)
             if call is not None:
                 self._call(call, views)
 
@@ -112,7 +114,7 @@ class _Device:
             self._bodies.add(symbol)
             self.lower(func)
 
-    def _alone(self, op: Any, views: Views) -> Any:
+    def _alone(self, op: Any, behind: Any, views: Views) -> Any:
         """The call that a lone operation becomes; None for constants and views, which no kernel makes."""
         record = definition_of(op)
         assert record is not None
@@ -121,7 +123,7 @@ class _Device:
         call, _ = self._outliner.outline(
             family_of(record.kind),
             [op],
-            _next(op),
+            behind,
             copied=(),
             operands=list(dict.fromkeys(op.operands)),
             results=list(op.results),
@@ -133,7 +135,7 @@ class _Device:
         assert found is not None
         group, func = found
         layouts = tuple([views.layout(v) for v in call.operands])
-        text = str(func).replace(f"@{group.symbol}(", "@(", 1)
+        text = func.operation.get_asm(use_local_scope=True).replace(f"@{group.symbol}(", "@(", 1)
         self.calls += 1
         if (same := self._known.get((text, layouts))) is not None:
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(same, context=self.context.mlir)
@@ -171,16 +173,6 @@ def family_of(kind: Kind) -> Family:
             return "window"
         case Composite():
             return "attention"
-
-
-def _next(op: Any) -> Any:
-    """The operation behind `op` in its block."""
-    found = False
-    for other in op.block.operations:
-        if found:
-            return other
-        found = other.operation == op.operation
-    raise AssertionError("a block ends with func.return")
 
 
 def _gpu_module(module: Any, context: Context) -> Any:
