@@ -19,6 +19,7 @@ from sexpgpu.cli import guarded
 @click.option("--verify-diagnostics", is_flag=True, help="Errors must be exactly those that expected-error says.")
 @click.option("--print-ir-after-all", is_flag=True, help="Print the module after every pass, on standard error.")
 @click.option("--print-locations", is_flag=True, help="Print the location of every operation.")
+@click.option("--ptx", is_flag=True, help="Print the text of the kernels that --sx-to-ptx made, not the module.")
 @click.option("--timing", is_flag=True, help="Print a table of what each pass cost, on standard error.")
 @click.option("--dump-pass-pipeline", is_flag=True, help="Print the passes as flags of this tool, on standard error.")
 def command(
@@ -30,6 +31,7 @@ def command(
     verify_diagnostics: bool,
     print_ir_after_all: bool,
     print_locations: bool,
+    ptx: bool,
     timing: bool,
     dump_pass_pipeline: bool,
 ) -> int:
@@ -38,6 +40,7 @@ def command(
     \b
     sexpgpu-opt train.mlir --sx-simplify --sx-autodiff --sx-simplify
     sexpgpu-opt stages/00-traced.mlir --pipeline shared --timing
+    sexpgpu-opt stages/08-simplify.mlir --pipeline cuda --ptx
     sexpgpu-opt bad.mlir --sx-verify --split-input-file --verify-diagnostics
     """
     from sexpgpu.driver.opt import Options, optimize
@@ -50,6 +53,7 @@ def command(
         verify_diagnostics=verify_diagnostics,
         print_after_all=print_ir_after_all,
         locations=print_locations,
+        ptx=ptx,
         timing=timing,
         show_pipeline=dump_pass_pipeline,
     )

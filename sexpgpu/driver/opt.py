@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from sexpgpu.diag import Diagnostic, SxError, render
+from sexpgpu.diag import Diagnostic, SxError, error, render
 from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.driver.pipeline import parse_pipeline, pipeline_text, run_reproducibly, steps_of
 from sexpgpu.driver.timing import Cost, table_lines
@@ -29,6 +29,7 @@ class Options:
     verify_diagnostics: bool = False
     print_after_all: bool = False
     locations: bool = False
+    ptx: bool = False
     timing: bool = False
     show_pipeline: bool = False
 
@@ -114,10 +115,20 @@ def _one(
             log += table_lines(costs, "pass")
         if options.upstream is not None:
             module = context.run_pipeline(module, options.upstream)
-        return show(module)
+        return _ptx(module) if options.ptx else show(module)
     except SxError as fault:
         found.append(fault.diagnostic)
         return None
+
+
+def _ptx(module: Any) -> str:
+    """The text of every module of kernels."""
+    from sexpgpu.passes.gpu.modules import binaries, ptx_of
+
+    texts = [ptx_of(binary).rstrip() for binary in binaries(module)]
+    if not texts:
+        raise error("E-IR-016", "the module holds no PTX", help="`--pipeline cuda`, or `--sx-to-ptx` behind its passes")
+    return "\n".join(texts)
 
 
 def _unexpected(text: str, found: list[Diagnostic]) -> list[str]:

@@ -37,6 +37,9 @@ ENTRIES: tuple[Entry, ...] = (
           "`run --from` goes on from a module that was dumped for the same file under the same selection; passes may "
           "change what its graphs do, not their arguments and results.",
           "sexpgpu run gpt.sx --from dump/02-simplify.mlir --set width=128"),
+    Entry("E-IR-016", "no kernels were compiled",
+          "The text of kernels is there once the passes of a GPU have run: fuse for it, to-gpu, to-nvvm, to-ptx.",
+          "sexpgpu-opt module.mlir --sx-simplify --ptx"),
     Entry("E-IR-020", "types that the operation does not give",
           "Shapes and dtypes of an operation follow from its operands by one rule, the one that tracing used. A module "
           "that says otherwise was edited by hand, or a pass is at fault.",
@@ -63,6 +66,13 @@ ENTRIES: tuple[Entry, ...] = (
           "`reduce` starts from a file that fails in the way that is to be kept. Selection flags may be what makes it "
           "fail.",
           "sexpgpu reduce examples/moons.sx --internal"),
+    Entry("E-MEM-001", "a run that does not fit",
+          "The plan says before the first step what a run holds at once: parameters and optimizer states, twice since "
+          "a step that is refused leaves them as they were, gradients, buffers, a batch, constants, and the arena of "
+          "the largest graph. That is more than `:memory` or SEXPGPU_MEMORY allows. `:recompute :auto` makes the arena "
+          "of the train graph smaller at the price of work; a smaller batch with more :microbatches gives the same "
+          "step.",
+          "SEXPGPU_MEMORY=64kB sexpgpu run examples/moons.sx"),
     Entry("E-MEM-002", "out of memory",
           "The system had no memory for the result of an operation. A smaller batch with more :microbatches takes less "
           "and gives the same step.",
