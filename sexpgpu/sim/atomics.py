@@ -88,7 +88,7 @@ def _atomic(d: Decoder, ins: Instr) -> Step:
     if len(values) != n or (returns and len(results) != n):
         raise d.refuse(ins, f"not {n} elements")
     reads = [d.read(x, kind, ins) for x in values]
-    writes = [d.write(x, kind, ins) if not isinstance(x, Sink) else None for x in results]
+    writes = [d.write(x, kind, ins, space is None) if not isinstance(x, Sink) else None for x in results]
     swap = d.read(operands[2], kind, ins) if name == "cas" else None
     update = None if name == "cas" else _update(name, kind)
     width = kind.size

@@ -67,7 +67,8 @@ def _extract(d: Decoder, ins: Instr) -> Step:
         if kind.signed:
             last = np.minimum(pos + size - dtype.type(1), dtype.type(bits - 1))
             sign = (raw >> last & dtype.type(1)).astype(np.bool_) & (size > 0)
-            field = np.where(sign & (size < bits), field | ~((dtype.type(1) << size) - dtype.type(1)), field)
+            inside = np.minimum(size, dtype.type(bits) - np.minimum(pos, dtype.type(bits)))
+            field = np.where(sign, field | ~((dtype.type(1) << inside) - dtype.type(1)), field)
         found: Array = field.view(kind.dtype)
         return found
 

@@ -122,8 +122,11 @@ class Decoder:
             raise self.refuse(ins, "an address where a value was expected")
         return self.symbol(name.name, ins).offset + offset
 
-    def write(self, operand: Operand, kind: Scalar, ins: Instr) -> Write:
-        """Store a value of type `kind`; in a wider register it is extended by its sign."""
+    def write(self, operand: Operand, kind: Scalar, ins: Instr, parts: bool = False) -> Write:
+        """Store a value of type `kind`; in a wider register it is extended by its sign.
+
+        `parts` says that one instruction may write the register several times, for different lanes.
+        """
         if isinstance(operand, Sink):
             return lambda st, v, m: None
         i = self.reg(operand, ins)
@@ -135,7 +138,7 @@ class Decoder:
         extended = have.bits > kind.bits
         wide = np.dtype(f"i{have.bits // 8}") if kind.signed else storage
         narrow = np.dtype(f"i{kind.bits // 8}") if kind.signed and extended else kind.storage
-        if operand.name in self.private and ins.guard is None and not extended:
+        if operand.name in self.private and ins.guard is None and not extended and not parts:
 
             def replace(st: Lanes, v: Array, m: Mask) -> None:
                 st.r[i] = v.view(storage)

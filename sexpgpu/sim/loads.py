@@ -55,7 +55,8 @@ def _ld(d: Decoder, ins: Instr) -> Step:
     count(d, ins, 2)
     space, n, kind = shape_of(d, ins)
     items = _items(ins.operands[0], n, d, ins)
-    writes = [(k, d.write(x, kind, ins)) for k, x in enumerate(items) if not isinstance(x, Sink)]
+    generic = space is None
+    writes = [(k, d.write(x, kind, ins, generic)) for k, x in enumerate(items) if not isinstance(x, Sink)]
     address = d.address(ins.operands[1], ins)
     named = d.space_of(ins.operands[1], ins)
     if named == "param" and space in ("param", None):
