@@ -106,14 +106,14 @@ class Walk:
         block: Index = k.block_number()
         if sharing.splits > 1:
             self.split, block = k.rem(block, sharing.splits), k.div(block, sharing.splits)
-        if sharing.dense:
+        if sharing.beside == 1:
+            self.beside, self.mine = 0, self.thread
+        elif sharing.across == 1:
+            self.beside, self.mine = self.thread, 0
+        elif sharing.dense:
             self.beside, self.mine = k.div(self.thread, sharing.across), k.rem(self.thread, sharing.across)
         else:
             self.mine, self.beside = k.div(self.thread, sharing.beside), k.rem(self.thread, sharing.beside)
-        if sharing.beside == 1:
-            self.beside = 0
-        if sharing.across == 1:
-            self.mine = 0
         unit = (
             k.add(k.mul(block, sharing.beside), self.beside) if sharing.blocks(lines) > sharing.splits else self.beside
         )
