@@ -19,6 +19,11 @@ from sexpgpu.passes.gpu.product_pipeline import Place, Stream
 from sexpgpu.passes.gpu.product_tiling import Tiling
 from sexpgpu.passes.gpu.tensorcore import dynamic_shared
 
+SHORT = 8
+"""Places of a stage whose products all stand in the code, one behind another."""
+TOGETHER = 4
+"""Places that do where a stage has more."""
+
 
 @define(eq=False)
 class MultiplyAdd:
@@ -82,29 +87,40 @@ class MultiplyAdd:
     def step(self, sums: list[Reg], slot: Reg) -> list[Reg]:
         """The sums with the products of one stage."""
         k, tiling = self.kernel, self.tiling
-        chunk = tiling.chunk
-        chunks = tiling.share[1] // chunk
-        starts = [k.mul(slot, size) for size in tiling.slots]
-        for place in range(tiling.depth):
-            rows = self._read(0, starts[0], place)
-            columns = self._read(1, starts[1], place)
-            for r in range(tiling.share[0]):
-                factor = k.splat(k.lane(rows[r // chunk], r % chunk), self._lanes)
-                for c in range(chunks):
-                    at = r * chunks + c
-                    sums[at] = self._add(factor, columns[c], sums[at])
-        return sums
+        starts = [k.add(k.mul(slot, tiling.slots[i]), (self._row, self._column)[i]) for i in range(2)]
+        if tiling.depth <= SHORT:
+            for place in range(tiling.depth):
+                sums = self._place(sums, starts, place)
+            return sums
+        with k.loop(0, tiling.depth, TOGETHER, sums) as turn:
+            lines = tiling.rows + tiling.pad, tiling.columns + tiling.pad
+            moved = [k.add(start, k.mul(turn.index, n)) for start, n in zip(starts, lines, strict=True)]
+            sums = list(turn.carried)
+            for place in range(TOGETHER):
+                sums = self._place(sums, moved, place)
+            turn.next(*sums)
+        return turn.results
+
+    def _place(self, sums: list[Reg], starts: Sequence[Index], place: int) -> list[Reg]:
+        """The sums with the products of one place, so many behind the starts of both factors."""
+        k, chunk = self.kernel, self.tiling.chunk
+        rows, columns = (self._read(which, starts[which], place) for which in range(2))
+        made: list[Reg] = []
+        for r in range(self.tiling.share[0]):
+            factor = k.splat(k.lane(rows[r // chunk], r % chunk), self._lanes)
+            for column in columns:
+                made.append(self._add(factor, column, sums[len(made)]))
+        return made
 
     def _read(self, which: int, start: Index, place: int) -> list[Reg]:
         """The thread's chunks of one factor at a place of the sum."""
         k, tiling = self.kernel, self.tiling
         lines = (tiling.rows, tiling.columns)[which]
         groups = tiling.share[which] // tiling.chunk
-        line = k.add(start, (self._row, self._column)[which])
         return [
             k.load(
                 self._bases[which],
-                k.add(line, place * (lines + tiling.pad) + group * (lines // groups)),
+                k.add(start, place * (lines + tiling.pad) + group * (lines // groups)),
                 self._lanes,
             )
             for group in range(groups)
