@@ -7,6 +7,7 @@ package looks at the environment.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
@@ -78,11 +79,40 @@ def _number(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
+def size(text: str) -> int:
+    """Bytes from `8GiB`, `512 MiB`, `2e9` or `64000`; ValueError for anything else."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(?:([kKMGT])(i?)B|B?)", text.strip())
+    if found is None or (count := int(float(found[1]) * _unit(found[2], found[3]))) < 1:
+        raise ValueError(text)
+    return count
+
+
+def _unit(letter: str | None, binary: str | None) -> int:
+    return 1 if letter is None else (1024 if binary else 1000) ** ("kMGT".index(letter.replace("K", "k")) + 1)
+
+
 def _switch(text: str) -> bool:
     return _one_of("0", "1")(text) == "1"
 
 
-DEVICE = Knob("SEXPGPU_DEVICE", "cpu", _one_of("cpu"), "cpu", "the device that runs the graphs")
+DEVICE = Knob(
+    "SEXPGPU_DEVICE",
+    "cpu",
+    _one_of("cpu", "sim", "cuda"),
+    "cpu, sim or cuda",
+    "the device that runs the graphs: this machine, a simulated GPU, or GPUs",
+)
+DEVICES: Knob[str | None] = Knob(
+    "SEXPGPU_DEVICES", None, str, "numbers of GPUs, 0,1", "the GPUs of a run, all by default"
+)
+NODES: Knob[str | None] = Knob("SEXPGPU_NODES", None, str, "a count from 1", "the machines of a run")
+NODE_RANK: Knob[str | None] = Knob("SEXPGPU_NODE_RANK", None, str, "a number from 0", "which of the machines this is")
+RENDEZVOUS: Knob[str | None] = Knob(
+    "SEXPGPU_RENDEZVOUS", None, str, "host:port", "where machine 0 waits for the others"
+)
+NODE_GRADIENTS: Knob[str | None] = Knob(
+    "SEXPGPU_NODE_GRADIENTS", None, str, "bf16 or f32", "how gradients travel between machines"
+)
 CPU = Knob(
     "SEXPGPU_CPU",
     "interp",
@@ -102,6 +132,9 @@ DUMP: Knob[Path | None] = Knob("SEXPGPU_DUMP", None, Path, "a folder", "writes t
 EXPLAIN: Knob[str | None] = Knob(
     "SEXPGPU_EXPLAIN", None, _one_of("kernels"), "kernels", "lists every launch of each graph in the lowering report"
 )
+MEMORY: Knob[int | None] = Knob(
+    "SEXPGPU_MEMORY", None, size, "a size such as 8GiB", "what a run may hold at once, whatever its file says"
+)
 VERIFY = Knob("SEXPGPU_VERIFY", False, _switch, "0 or 1", "verifies the module after every pass")
 THREADS: Knob[int | None] = Knob(
     "SEXPGPU_THREADS", None, _number(1, 4096), "a count from 1", "threads of the linear algebra library"
@@ -110,11 +143,17 @@ NO_COLOR = Knob("NO_COLOR", False, lambda text: True, "anything", "no colours on
 
 KNOBS: tuple[Knob[str] | Knob[str | None] | Knob[int] | Knob[int | None] | Knob[bool] | Knob[Path | None], ...] = (
     DEVICE,
+    DEVICES,
+    NODES,
+    NODE_RANK,
+    RENDEZVOUS,
+    NODE_GRADIENTS,
     CPU,
     CACHE,
     CHECK,
     DUMP,
     EXPLAIN,
+    MEMORY,
     VERIFY,
     THREADS,
     NO_COLOR,

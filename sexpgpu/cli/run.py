@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sexpgpu import knobs
 from sexpgpu.cli import report
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def _directory(context: click.Context, parameter: click.Parameter, given: str | 
 @report.file_argument
 @report.selection_options
 @click.option("--steps", type=click.IntRange(min=1), help="Stop after so many steps instead of the file's.")
-@click.option("--device", type=click.Choice(["cpu"]), help="The device kind; SEXPGPU_DEVICE otherwise.")
+@click.option("--device", type=click.Choice(["cpu", "sim", "cuda"]), help="SEXPGPU_DEVICE otherwise.")
 @click.option("--out", callback=_directory, metavar="DIR", help="The run's directory, instead of runs/<slug>.")
 @click.option("--resume", metavar="latest|PATH", help="Go on from the newest good checkpoint, or from one.")
 @click.option("--allow-changed", is_flag=True, help="Resume although the experiment differs from the checkpoint's.")
@@ -73,10 +72,10 @@ def command(
         raise click.UsageError("--init starts a run, --resume goes on with one: give one of them")
     from sexpgpu.cli.training import train
 
-    knobs.DEVICE.get(device)
     return train(
         file,
         selected,
+        device=device,
         out=out,
         steps=steps,
         resume=resume,

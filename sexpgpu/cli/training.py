@@ -7,20 +7,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import frozen
 
 from sexpgpu import knobs
 from sexpgpu.cli import report
 from sexpgpu.diag import Diagnostic, to_json
 
 if TYPE_CHECKING:
+    from sexpgpu.driver.devices import Device
     from sexpgpu.lang.selection import Selection
     from sexpgpu.runtime.run import RunResult
+
+
+@frozen
+class RunFlags:
+    """What `run` was told beside the file and its selection."""
+
+    out: Path | None
+    steps: int | None
+    resume: str | None
+    allow_changed: bool
+    init: Path | None
+    skipped: tuple[str, ...]
+    start: Path | None
+    quiet: bool
+    as_json: bool
 
 
 def train(
     file: Path,
     selected: Selection,
     *,
+    device: str | None,
     out: Path | None,
     steps: int | None,
     resume: str | None,
@@ -31,20 +49,38 @@ def train(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Compile `file` and train it; the exit code."""
+    """Compile `file` and train it on a device, SEXPGPU_DEVICE's by default; the exit code."""
     knobs.limit_threads()
+    from sexpgpu.cli import exit_code
+    from sexpgpu.diag import SxError
+    from sexpgpu.driver.devices import opened
+
+    kind = knobs.DEVICE.get(device)
+    options = RunFlags(out, steps, resume, allow_changed, init, skipped, start, quiet, as_json)
+    try:
+        with opened(kind) as where:
+            return _train(file, selected, where, options)
+    except SxError as fault:
+        if as_json:
+            report.print_json(_failed(file, [to_json(fault.diagnostic, {})]))
+        else:
+            report.print_diagnostic(fault.diagnostic, {})
+        return exit_code(fault.diagnostic.code)
+
+
+def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> int:
     from sexpgpu.dialects.context import open_context
     from sexpgpu.driver.compile import compile_in, sources_of
-    from sexpgpu.driver.engine import CpuEngine
+    from sexpgpu.driver.devices import engine_of, prepare_for
     from sexpgpu.driver.pipeline import Passes, skipping
-    from sexpgpu.driver.planning import prepare
     from sexpgpu.lang.limits import run_deep
     from sexpgpu.runtime.run import RunOptions, run
 
-    passes = Passes(skipping(skipped), start)
+    as_json = flags.as_json
+    passes = Passes(skipping(flags.skipped, where.kind), flags.start)
     with open_context() as context:
         done = run_deep(lambda: compile_in(context, file, selected, pipeline=None, passes=passes))
-        prepare(done)
+        kernels = prepare_for(done, where)
         sources = done.session.sources
         if not as_json:
             report.print_diagnostics(done.diagnostics, sources)
@@ -57,18 +93,19 @@ def train(
             report.print_diagnostic(warning, sources)
 
         options = RunOptions(
-            out=out,
-            steps=steps,
-            resume=resume,
-            allow_changed=allow_changed,
-            init=init,
-            quiet=quiet or as_json,
+            out=flags.out,
+            steps=flags.steps,
+            resume=flags.resume,
+            allow_changed=flags.allow_changed,
+            init=flags.init,
+            quiet=flags.quiet or as_json,
             sources=sources_of(done.session, file),
             file=file,
             report=show,
             stream=sys.stderr,
         )
-        result = run(CpuEngine(done), options)
+        engine, arrays = engine_of(done, where, kernels)
+        result = run(engine, options, arrays)
         if as_json:
             report.print_json(_document(file, result, sources))
         else:

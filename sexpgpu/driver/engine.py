@@ -78,7 +78,7 @@ class CpuEngine:
             else:
                 declared = next(e for e in done.declared.evaluations if e.name == graph)
                 trace_evaluation(tracer, done.traced.contract, declared, rows)
-        run_named(tracer.module, done.context, whole(), done.passes.again(f"{graph}-{rows}"))
+        run_named(tracer.module, done.context, whole("cpu"), done.passes.again(f"{graph}-{rows}"))
         return tracer.module
 
 

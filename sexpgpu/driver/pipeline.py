@@ -23,6 +23,8 @@ from sexpgpu.passes.base import Hook, Pass, Timing, parse_pass, run_pipeline
 TRACED = "traced"
 NEEDED = frozenset({"autodiff"})
 """Passes without which there is nothing to train; every other one may be skipped."""
+LOWERING = frozenset({"to-gpu", "plan-memory", "to-nvvm", "to-ptx"})
+"""Passes without which there is nothing that a GPU could run."""
 
 
 class Observer(Protocol):
@@ -68,16 +70,27 @@ class Passes:
 EVERY = Passes()
 
 
-def whole() -> str:
-    """The pipelines a run goes through: the shared one, and that of the device where it has one."""
-    target = knobs.DEVICE.get()
-    return f"shared+{target}" if target in PIPELINES else "shared"
+TARGETS = {"cpu": "cpu", "sim": "cuda", "cuda": "cuda"}
+"""The pipeline of each device: the simulator runs what a GPU does."""
+
+
+def whole(device: str | None = None, chip: str = "") -> str:
+    """The pipelines a run goes through: the shared one and that of the device, SEXPGPU_DEVICE by default.
+
+    A GPU's kernels are made for `chip`, as `sm_90`.
+    """
+    target = TARGETS[knobs.DEVICE.get(device)]
+    return f"shared+{target}:{chip}" if chip else f"shared+{target}"
 
 
 def steps_of(pipeline: str) -> list[Step]:
-    """The passes of a pipeline, or of several joined by `+`, in order. E-IR-012 for a name that is none."""
+    """The passes of a pipeline, or of several joined by `+`, in order. E-IR-012 for a name that is none.
+
+    A pipeline that makes kernels may say for which chip: `cuda:sm_90`.
+    """
     specs: list[str] = []
-    for name in pipeline.split("+"):
+    for part in pipeline.split("+"):
+        name, _, chip = part.partition(":")
         if name not in PIPELINES:
             near = nearest(name, PIPELINES)
             raise error(
@@ -86,30 +99,32 @@ def steps_of(pipeline: str) -> list[Step]:
                 expected="one of " + ", ".join(PIPELINES),
                 help=f"`{near}`" if near else None,
             )
-        specs += PIPELINES[name]
+        specs += [f"{spec}=chip={chip}" if chip and spec == "sx-to-nvvm" else spec for spec in PIPELINES[name]]
     return [Step(number, spec) for number, spec in enumerate(specs, 1)]
 
 
-def skipping(names: Iterable[str]) -> frozenset[str]:
-    """The passes of a run to skip, by their names with or without `sx-`.
+def skipping(names: Iterable[str], device: str | None = None) -> frozenset[str]:
+    """The passes of a run on a device to skip, by their names with or without `sx-`.
 
     E-IR-010 for a name that is no pass of it, E-IR-013 for one that nothing works without.
     """
-    known = list(dict.fromkeys(step.name for step in steps_of(whole())))
+    known = list(dict.fromkeys(step.name for step in steps_of(whole(device))))
+    needed = NEEDED | (LOWERING if "to-gpu" in known else frozenset())
     asked = [name.removeprefix("sx-") for name in names]
     for name in asked:
-        if name in NEEDED:
+        if name in needed:
+            lacking = "no gradients" if name in NEEDED else "nothing to run"
             raise error(
                 "E-IR-013",
-                f"`{name}` cannot be skipped: there would be no gradients",
-                expected="one of " + ", ".join(n for n in known if n not in NEEDED),
+                f"`{name}` cannot be skipped: there would be {lacking}",
+                expected="one of " + ", ".join(n for n in known if n not in needed),
             )
         if name not in known:
             near = nearest(name, known)
             raise error(
                 "E-IR-010",
                 f"there is no pass `{name}` to skip",
-                expected="one of " + ", ".join(n for n in known if n not in NEEDED),
+                expected="one of " + ", ".join(n for n in known if n not in needed),
                 help=f"`{near}`" if near else None,
             )
     return frozenset(asked)

@@ -67,9 +67,9 @@ def prepare(done: Compilation) -> None:
     """
     if done.traced is None or done.diagnostics.errors:
         return
-    pipeline = whole()
-    folder = _folder(done.passes)
-    key = _key(done.module, pipeline) if folder is not None else ""
+    pipeline = whole("cpu")
+    folder = folder_for(done.passes)
+    key = key_for(done.module, pipeline) if folder is not None else ""
     plans = load_entry(folder, key) if folder is not None else None
     if plans is None:
         finish(done, pipeline)
@@ -79,11 +79,11 @@ def prepare(done: Compilation) -> None:
         if folder is not None:
             save(folder, key, plans)
     else:
-        conclude(done, _kept_graphs(done.module, plans))
+        conclude(done, kept_graphs(done.module, plans))
     done.plans = plans
 
 
-def _kept_graphs(module: Any, plans: Plans) -> list[Graph]:
+def kept_graphs(module: Any, plans: Plans) -> list[Graph]:
     """The graphs of a traced module as the passes left them, in its order, then those that a pass added."""
     left = {symbol: plan.spec for symbol, plan in plans.items()}
     traced = map(read_graph, graphs(module))
@@ -95,13 +95,13 @@ def by_module() -> bool:
     return knobs.CHECK.get() or knobs.CPU.get() == "reference"
 
 
-def _folder(passes: Passes) -> Path | None:
+def folder_for(passes: Passes) -> Path | None:
     """Where plans are kept; None where somebody looks at the passes or asks for other ones."""
     watched = knobs.DUMP.get() is not None or knobs.VERIFY.get()
     return None if watched or by_module() or passes != EVERY else knobs.cache_folder()
 
 
-def _key(module: Any, pipeline: str) -> str:
+def key_for(module: Any, pipeline: str) -> str:
     """What plans are known by: the traced module with its places, the passes, and the code that both go through."""
     text = str(module.operation.get_asm(enable_debug_info=True))
     return key_of([text, *(step.spec for step in steps_of(pipeline)), code_digest()])

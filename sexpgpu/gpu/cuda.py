@@ -24,6 +24,12 @@ STATIC_SHARED = 48 << 10
 _LOG = 4096
 
 
+def visible_gpus(api: Any) -> int:
+    """How many GPUs the driver shows. `E-DEV-005` where it does not start."""
+    _done(api, api.cuInit(0), "starting the CUDA driver")
+    return int(_done(api, api.cuDeviceGetCount(), "counting the GPUs"))
+
+
 def open_cuda(ordinal: int = 0, api: Any = None, assembler: Assembler | None = None) -> CudaDriver:
     """The GPU of that number; `api` stands for `cuda.bindings.driver`.
 

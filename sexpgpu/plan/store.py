@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from sexpgpu.plan.records import GraphPlan, Plans
+from sexpgpu.plan.records import DevicePlans, GraphPlan, Plans, PtxModule
 
 MAGIC = b"sexpgpu plans 1\n"
 KEPT = 64
@@ -48,25 +48,39 @@ def key_of(parts: Iterable[str]) -> str:
 
 def load(folder: Path, key: str) -> Plans | None:
     """The plans of an entry by their symbols, None where there is no good one."""
+    found = _read(folder, key)
+    return found if _are_plans(found) else None
+
+
+def load_kernels(folder: Path, key: str) -> DevicePlans | None:
+    """The plans of an entry with their kernels, None where there is no good one."""
+    found = _read(folder, key)
+    good = isinstance(found, DevicePlans) and _are_plans(found.plans)
+    return found if good and all(isinstance(module, PtxModule) for module in found.modules) else None
+
+
+def _are_plans(found: Any) -> bool:
+    return isinstance(found, dict) and all(isinstance(plan, GraphPlan) for plan in found.values())
+
+
+def _read(folder: Path, key: str) -> Any:
     path = folder / f"{key}.plan"
     try:
         content = path.read_bytes()
         head, payload = content[: len(MAGIC) + 32], content[len(MAGIC) + 32 :]
         if head != MAGIC + hashlib.sha256(payload).digest():
             return None
-        plans = _Unpickler(io.BytesIO(payload)).load()
+        found = _Unpickler(io.BytesIO(payload)).load()
     except (OSError, pickle.UnpicklingError, AttributeError, TypeError, ValueError, EOFError):
-        return None
-    if not isinstance(plans, dict) or not all(isinstance(plan, GraphPlan) for plan in plans.values()):
         return None
     with contextlib.suppress(OSError):  # where nothing can be written, nothing is forgotten either
         os.utime(path)
-    return plans
+    return found
 
 
-def save(folder: Path, key: str, plans: Mapping[str, GraphPlan]) -> None:
+def save(folder: Path, key: str, plans: Mapping[str, GraphPlan] | DevicePlans) -> None:
     """Write an entry in one motion. A folder that cannot be written keeps nothing, which harms nobody."""
-    payload = pickle.dumps(dict(plans), protocol=5)
+    payload = pickle.dumps(plans if isinstance(plans, DevicePlans) else dict(plans), protocol=5)
     content = MAGIC + hashlib.sha256(payload).digest() + payload
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

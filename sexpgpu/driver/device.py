@@ -1,0 +1,106 @@
+"""The engine the loop is given on a device that runs kernels: graphs by their plans of launches, in its memory.
+
+Graphs that take nothing, which draw the first tensors, run on the host and what they give is uploaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, field, frozen
+
+from sexpgpu.diag import Span
+from sexpgpu.driver.arithmetic import Arithmetic, arithmetic_module, wanted_by
+from sexpgpu.driver.compile import Compilation
+from sexpgpu.driver.indices import index_fields
+from sexpgpu.driver.kernels import kernels_of
+from sexpgpu.driver.pipeline import EVERY, whole
+from sexpgpu.driver.retrace import function_of, traced_again
+from sexpgpu.experiment import Experiment, Graph
+from sexpgpu.gpu.arrays import DeviceArrays
+from sexpgpu.gpu.driver import Function
+from sexpgpu.gpu.memory import Pool
+from sexpgpu.gpu.program import DeviceArena, DeviceProgram, Origin
+from sexpgpu.interp import Program
+from sexpgpu.passes.gpu.plans import device_plans_of
+from sexpgpu.passes.planned import plan_of
+from sexpgpu.plan.records import DevicePlans
+from sexpgpu.runtime.engine import Array, Executable
+
+
+@frozen(eq=False)
+class _Loaded:
+    """Plans whose kernels the device has."""
+
+    plans: DevicePlans
+    functions: Mapping[str, Function]
+
+
+@define(eq=False)
+class DeviceEngine:
+    """Runs an experiment's graphs on a device; a batch of another size is traced and compiled again at that size."""
+
+    compilation: Compilation
+    plans: DevicePlans
+    pool: Pool
+    device: str
+    chip: str
+    arrays: DeviceArrays = field(init=False)
+    _arena: DeviceArena = field(init=False)
+    _loaded: _Loaded = field(init=False)
+    _resized: dict[tuple[str, int], _Loaded] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._arena = DeviceArena(self.pool)
+        self._loaded = self._load(self.plans)
+        context = self.compilation.context
+        module = arithmetic_module(context, wanted_by(self.experiment))
+        loop = self._load(kernels_of(module, context, f"cuda:{self.chip}", EVERY))
+        bind = Arithmetic(loop.plans, lambda plan: DeviceProgram(plan, loop.functions, self._arena))
+        self.arrays = DeviceArrays(self.pool, bind)
+
+    @property
+    def experiment(self) -> Experiment:
+        assert self.compilation.experiment is not None
+        return self.compilation.experiment
+
+    def executable(self, graph: str, rows: int | None = None) -> Executable:
+        """The program of a graph, at `rows` records where that is not the graph's own size."""
+        spec = self.experiment.graphs[graph]
+        if not spec.inputs:
+            return Program(plan_of(function_of(self.compilation.module, spec.symbol)))
+        loaded = self._loaded
+        if rows is not None and rows != spec.rows:
+            if (graph, rows) not in self._resized:
+                module = traced_again(self.compilation, graph, rows, whole("cuda", self.chip))
+                self._resized[graph, rows] = self._load(device_plans_of(module))
+            loaded = self._resized[graph, rows]
+        explain = _OnHost(self.compilation, spec, rows if rows is not None else spec.rows)
+        return DeviceProgram(loaded.plans.plans[spec.symbol], loaded.functions, self._arena, explain)
+
+    def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:
+        """The fields of the graph's batch whose numbers the form at `span` takes as indices."""
+        return index_fields(function_of(self.compilation.module, self.experiment.graphs[graph].symbol), span)
+
+    def _load(self, plans: DevicePlans) -> _Loaded:
+        functions: dict[str, Function] = {}
+        for module in plans.modules:
+            functions |= self.pool.driver.load(module)
+        return _Loaded(plans, functions)
+
+
+@define(eq=False)
+class _OnHost:
+    """Says what first is not finite in a graph that reads a batch, which is compiled for the host when it is asked."""
+
+    compilation: Compilation
+    spec: Graph
+    rows: int | None
+    _program: Program | None = field(default=None, init=False)
+
+    def __call__(self, inputs: Sequence[Array]) -> Origin | None:
+        if self._program is None:
+            assert self.rows is not None
+            module = traced_again(self.compilation, self.spec.name, self.rows, whole("cpu"))
+            self._program = Program(plan_of(function_of(module, self.spec.symbol)))
+        return self._program.origin_not_finite(inputs)

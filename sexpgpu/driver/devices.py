@@ -1,0 +1,104 @@
+"""The device that a verb runs on, opened before anything is compiled for it: what is not there is told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from attrs import frozen
+
+from sexpgpu import knobs
+from sexpgpu.diag import error
+from sexpgpu.driver.compile import Compilation
+from sexpgpu.driver.engine import CpuEngine
+from sexpgpu.driver.kernels import prepare_kernels
+from sexpgpu.driver.planning import prepare
+from sexpgpu.gpu.memory import Pool
+from sexpgpu.gpu.ranks import Settings, nodes, only_first, ordinals
+from sexpgpu.plan.records import DevicePlans
+from sexpgpu.runtime.arrays import Arrays, HostArrays
+from sexpgpu.runtime.engine import Engine
+
+KEPT_FREE = 1 << 30
+"""Bytes of a GPU that libraries may take."""
+CHIPS = ((10, "sm_100"), (9, "sm_90"), (8, "sm_80"))
+"""The chips that kernels are made for, by the least major number of the compute capabilities that run them."""
+
+
+@frozen(eq=False)
+class Device:
+    """An open device: its kind, what it is in words, and where it has memory of its own, that and its chip."""
+
+    kind: str
+    words: str
+    pool: Pool | None = None
+    chip: str = ""
+
+
+@contextmanager
+def opened(kind: str) -> Iterator[Device]:
+    """The device of a kind, closed behind the block. `E-DEV-…` and `E-DP-…` where it cannot be had as asked for."""
+    device = _open(kind, settings())
+    try:
+        yield device
+    finally:
+        if device.pool is not None:
+            device.pool.close()
+
+
+def settings() -> Settings:
+    """What the environment says of GPUs and machines."""
+    read = (knobs.DEVICES, knobs.NODES, knobs.NODE_RANK, knobs.RENDEZVOUS, knobs.NODE_GRADIENTS)
+    return Settings(*[knob.get() for knob in read])
+
+
+def _open(kind: str, asked: Settings) -> Device:
+    if nodes(asked, kind) is not None:
+        raise error("E-DP-005", "this version trains on one machine", expected="SEXPGPU_NODES unset, or 1")
+    if kind == "cuda":
+        return _open_cuda(asked)
+    only_first(asked, f"the device {kind}")
+    if kind == "sim":
+        from sexpgpu.gpu.sim import SimDriver
+
+        driver = SimDriver()
+        return Device(kind, f"sim sm_80, {driver.name}", Pool(driver, knobs.MEMORY.get()), "sm_80")
+    return Device(kind, "cpu interpreter")
+
+
+def _open_cuda(asked: Settings) -> Device:
+    from sexpgpu.gpu.cubin import Assembler
+    from sexpgpu.gpu.cuda import open_cuda, visible_gpus
+    from sexpgpu.gpu.probe import require_bindings
+
+    api = require_bindings()
+    chosen = ordinals(asked, visible_gpus(api))
+    if len(chosen) > 1 and asked.devices is not None:
+        raise error("E-DP-001", "this version trains on one GPU", expected="one number", actual=asked.devices)
+    folder = knobs.cache_folder()
+    driver = open_cuda(chosen[0], api, Assembler(folder / "cubin" if folder is not None else None))
+    room = driver.memory()[0] - KEPT_FREE
+    limit = knobs.MEMORY.get()
+    pool = Pool(driver, room if limit is None else min(room, limit))
+    major, minor = driver.capability
+    chip = next(name for least, name in CHIPS if major >= least)
+    return Device("cuda", f"cuda compute_{major}{minor} {driver.name}", pool, chip)
+
+
+def prepare_for(done: Compilation, device: Device) -> DevicePlans | None:
+    """Run the passes of a traced experiment for a device: `done.plans` on a CPU, else the plans with their kernels."""
+    if device.pool is not None:
+        return prepare_kernels(done, device.chip)
+    prepare(done)
+    return None
+
+
+def engine_of(done: Compilation, device: Device, kernels: DevicePlans | None) -> tuple[Engine, Arrays]:
+    """The engine of an experiment that was prepared for a device, and the arithmetic on its tensors."""
+    if device.pool is None:
+        return CpuEngine(done, device.words), HostArrays()
+    from sexpgpu.driver.device import DeviceEngine
+
+    assert kernels is not None
+    engine = DeviceEngine(done, kernels, device.pool, device.words, device.chip)
+    return engine, engine.arrays
