@@ -18,12 +18,13 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any, ClassVar, cast
 
-from attrs import define, field
+from attrs import define, evolve, field
 from mlir import ir
 
+from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.groups import Family, Outliner, group_of
-from sexpgpu.dialects.loops import loop_of
+from sexpgpu.dialects.loops import Loop, call_loop, loop_of
 from sexpgpu.dialects.opdef import (
     Composite,
     Constant,
@@ -39,7 +40,9 @@ from sexpgpu.dialects.opdef import (
     Scan,
     Window,
 )
+from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import definition_of
+from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.base import Pass, graphs
 from sexpgpu.passes.flow import operations_of
 from sexpgpu.passes.gpu.annotation import write_launches
@@ -100,12 +103,61 @@ class _Device:
         views = Views()
         operations = operations_of(func)
         for op, behind in pairwise(operations):
-            if (loop := loop_of(op)) is not None:
-                self._lower_body(loop[1])
+            if (found := loop_of(op)) is not None:
+                self._loop(op, found[0], views)
+                self._lower_body(found[1])
                 continue
             call = op if group_of(op) is not None else self._alone(op, behind, views)
             if call is not None:
                 self._call(call, views)
+        self._results(operations[-1], views)
+
+    def _results(self, end: Any, views: Views) -> None:
+        """What a function gives lies dense in memory: a view that does not is copied."""
+        for place, value in enumerate(end.operands):
+            end.operands[place] = self._dense(value, end, views)
+
+    def _dense(self, value: Any, before: Any, views: Views) -> Any:
+        """A value whose elements lie one behind another from its buffer's first: itself, or a copy by a kernel."""
+        layout = views.layout(value)
+        if layout.is_dense and not layout.offset:
+            return value
+        builder = Builder(self.context, ir.InsertionPoint(before), before.location)
+        copy = builder("stop_gradient", Val(builder, value, type_of(value))).value.owner
+        call, _ = self._outliner.outline(
+            "pointwise", [copy], before, copied=(), operands=[value], results=list(copy.results)
+        )
+        self._call(call, views)
+        return call.results[0]
+
+    def _loop(self, op: Any, loop: Loop, views: Views) -> None:
+        """Make a loop whose operands lie dense, and whose items and outs run along their first axes."""
+        builder = Builder(self.context, ir.InsertionPoint(op), op.location)
+
+        def moved(value: Any, perm: list[int]) -> Any:
+            view = builder("transpose", Val(builder, value, type_of(value)), perm=tuple(perm)).value
+            views.shows(view.owner, OPS["transpose"])
+            return view
+
+        operands = list(op.operands)
+        for place, axis in enumerate(loop.items, loop.states):
+            if axis:
+                rank = type_of(operands[place]).rank
+                operands[place] = moved(operands[place], [axis, *(i for i in range(rank) if i != axis)])
+        operands = [self._dense(value, op, views) for value in operands]
+        if operands == list(op.operands) and not any(loop.outs):
+            return
+        first = evolve(loop, items=(0,) * len(loop.items), outs=(0,) * len(loop.outs))
+        name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        given = [Val(builder, value, type_of(value)) for value in operands]
+        results = [v.value for v in call_loop(builder, self.module.operation, first, name, given)]
+        for place, axis in enumerate(loop.outs, loop.states):
+            if axis:
+                rest = type_of(results[place]).rank - 1
+                results[place] = moved(results[place], [*range(1, axis + 1), 0, *range(axis + 1, rest + 1)])
+        for old, new in zip(op.results, results, strict=True):
+            old.replace_all_uses_with(new)
+        self.context.erase(op)
 
     def _lower_body(self, func: Any) -> None:
         """The body of a loop, which several loops may share."""

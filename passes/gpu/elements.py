@@ -16,7 +16,7 @@ from sexpgpu.passes.gpu.kernel import Kernel, Reg
 from sexpgpu.passes.gpu.layout import Ints, Place
 from sexpgpu.passes.gpu.memory import Operand, load
 from sexpgpu.passes.gpu.philox import uniform, words
-from sexpgpu.passes.gpu.scalar import REGISTER, apply, cast, rounded
+from sexpgpu.passes.gpu.scalar import REGISTER, apply, cast, combine, rounded
 from sexpgpu.plan.dataflow import Dataflow, Node
 from sexpgpu.tensortype import DType, TensorType
 
@@ -90,6 +90,8 @@ class Elements:
                 return self._random(node, self.flow.types[value], place)
             case Index(access="read"):
                 return self._read(node, place)
+            case Index(access="add", lines=True):
+                return rounded(self.kernel, self._added(node, place), dtype)
             case kind:
                 raise AssertionError(f"{node.name} is not made element by element: {kind}")
 
@@ -162,6 +164,28 @@ class Elements:
         assert not index.lanes, "lanes that are indexed one by one are no vector"
         found = k.checked(self._index(index), shape[axis])
         return self.at(tensor, Place(shape, lane, place.aligned, (*kept[:axis], found, *kept[axis + 1 :])))
+
+    def _added(self, node: Node, place: Place) -> Reg:
+        """An element with the updates added to it that its line's indices bring, in their order."""
+        k = self.kernel
+        x, indices, updates = node.ins
+        axis: int = node.attrs["axis"]
+        axes = place.axes(k)
+        size, shape = self.flow.types[x].shape[axis], self.flow.types[indices].shape
+        mine = k.reg(axes[axis])
+        with k.loop(0, shape[axis], 1, [self.at(x, place)]) as turn, self.scope():
+            where = Place(shape, None, known_axes=(*axes[:axis], turn.index, *axes[axis + 1 :]))
+            named = self._index(self.at(indices, where))
+            k.report(k.outside(named, size), named, size)
+            (total,) = turn.carried
+            hit = k.compare("eq", named, mine)
+
+            def add() -> list[Reg]:
+                with self.scope():
+                    return [combine(k, "add", total, self.at(updates, where))]
+
+            turn.next(*k.either(hit, add, [total]))
+        return turn.results[0]
 
     def _index(self, index: Reg) -> Reg:
         k = self.kernel

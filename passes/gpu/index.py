@@ -5,7 +5,7 @@ time, for those that name its slice, and adds their updates in order. So the res
 the interpreter's bit for bit. Where slices and indices are many, a first kernel finds between which indices each slice
 is named at all, by atomic minima and maxima of integers, whose order does not matter.
 
-On lines that have indices of their own a thread owns each element.
+On lines that have indices of their own a thread owns each element, as in any kernel of elements.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from attrs import define, field
 
 from sexpgpu.dialects.opdef import Index as IndexKind
+from sexpgpu.passes.gpu import pointwise
 from sexpgpu.passes.gpu.kernel import WARP, Index, Kernel, Reg
 from sexpgpu.passes.gpu.layout import Ints, Place, coordinates
 from sexpgpu.passes.gpu.memory import Operand, load, store, vectors
@@ -39,41 +40,11 @@ def lower(task: Task) -> Launches:
     assert node.record is not None
     kind = node.record.kind
     assert isinstance(kind, IndexKind)
+    if kind.lines:
+        return pointwise.lower(task)
     if task.type(task.result(0)).size:
-        if kind.lines:
-            _lines(task, node.attrs["axis"], node.ins)
-        else:
-            _Scatter(task, node.attrs["axis"], node.ins, kind.access == "add").lower()
+        _Scatter(task, node.attrs["axis"], node.ins, kind.access == "add").lower()
     return task.lowered()
-
-
-def _lines(task: Task, axis: int, given: tuple[int, ...]) -> None:
-    """A thread an element: it looks through the indices of its line."""
-    x, indices, updates = given
-    shape = task.type(x).shape
-    size = task.type(x).size
-    k, tensors = task.begin(list(dict.fromkeys(given)), [task.result(0)], -(-size // THREADS), THREADS)
-    number = k.add(k.mul(k.block_number(), THREADS), k.thread())
-    with k.when(k.below(number, size)):
-        place = Place(shape, None, known_number=number)
-        axes = place.axes(k)
-        mine = k.reg(axes[axis])
-        count = task.type(indices).shape[axis]
-        begin = load(k, tensors[x], place, 0)
-        with k.loop(0, count, 1, [begin]) as turn:
-            where = Place(task.type(indices).shape, None, known_axes=(*axes[:axis], turn.index, *axes[axis + 1 :]))
-            named = _index(k, load(k, tensors[indices], where, 0))
-            k.report(k.outside(named, shape[axis]), named, shape[axis])
-            (total,) = turn.carried
-            total = k.choose(
-                k.compare("eq", named, mine),
-                lambda total=total: combine(k, "add", total, load(k, tensors[updates], where, 0)),  # type: ignore[misc]
-                lambda total=total: total,  # type: ignore[misc]
-                total.type,
-            )
-            turn.next(total)
-        store(k, tensors[task.result(0)], place, turn.results[0], 0)
-    k.end()
 
 
 @define(eq=False)
