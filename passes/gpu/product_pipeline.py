@@ -66,13 +66,17 @@ class Stream:
         count = inner * (self.depth if self.factor.along == "lines" else self.lines)
         for start in range(0, count, self.threads):
             number = k.add(k.thread(), start)
+            inside = None
+            if start + self.threads > count:
+                # Threads behind the last vector read it as well, and write nothing.
+                inside = k.below(number, count)
+                number = _least(k, number, count - 1)
             beside, behind = k.mul(k.rem(number, inner), each), k.div(number, inner)
             at, place = (behind, beside) if self.factor.along == "depth" else (beside, behind)
             source = k.add(line, at)
             if self.factor.lines % self.lines:
                 # Lines behind the last are sums that nothing reads: any will do.
                 source = _least(k, source, self.factor.lines - (each if self.factor.along == "lines" else 1))
-            inside = k.below(number, count) if start + self.threads > count else None
             self._parts.append(_Part(at, place, source, inside))
 
     def copy(self, step: Index, slot: Index) -> None:

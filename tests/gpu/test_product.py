@@ -64,6 +64,14 @@ def test_every_cut_of_ragged_factors(monkeypatch: pytest.MonkeyPatch, tiling: Ti
     agrees(factors(dtype, rows, columns, depth, swapped), multiplied(swapped), passes=ALONE, checks=EVERY)
 
 
+@pytest.mark.parametrize("tiling", [t for t in TILINGS if t.rows * t.columns < 64 * 64], ids=str)
+@pytest.mark.parametrize("swapped", ["x", "y"])
+def test_cuts_of_whole_tiles(monkeypatch: pytest.MonkeyPatch, tiling: Tiling, swapped: str) -> None:
+    cut(monkeypatch, tiling)
+    dtype = "f32" if tiling.instruction == "fma" else "bf16"
+    agrees(factors(dtype, tiling.rows, tiling.columns, 2 * tiling.depth, swapped), multiplied(swapped), passes=ALONE)
+
+
 @pytest.mark.parametrize("swapped", ["", "x", "y", "xy"])
 @pytest.mark.parametrize("odd", [1, 2, 4])
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
