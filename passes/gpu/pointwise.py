@@ -18,6 +18,7 @@ from sexpgpu.passes.gpu.layout import Layout, Place
 from sexpgpu.passes.gpu.memory import WIDEST, Operand, store
 from sexpgpu.passes.gpu.scalar import MEMORY
 from sexpgpu.passes.gpu.task import Task
+from sexpgpu.passes.gpu.transpose import turned, write_turned
 from sexpgpu.plan.records import Launches
 
 THREADS = 256
@@ -27,7 +28,10 @@ Know = Callable[[Elements, Mapping[int, Operand]], None]
 
 
 def lower(task: Task) -> Launches:
-    """One kernel for all results of one size."""
+    """One kernel for all results of one size, or the copy of a tensor into another order of axes."""
+    if (copy := turned(task)) is not None:
+        write_turned(task, copy)
+        return task.lowered()
     write_elements(task, range(len(task.results)), range(task.flow.given))
     return task.lowered()
 
