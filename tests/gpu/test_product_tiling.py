@@ -1,0 +1,105 @@
+"""The cost model of products: what it chooses, and that it says what it is written to say."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from sexpgpu.passes.gpu.product_tiling import (
+    MULTIPROCESSORS,
+    RATES,
+    SHARED,
+    TENSOR_RATE,
+    TILINGS,
+    Problem,
+    Tiling,
+    clocks,
+    tiling_of,
+)
+from sexpgpu.tensortype import DType
+
+GPT = [
+    (1024, 2304, 768),
+    (1024, 768, 768),
+    (1024, 3072, 768),
+    (1024, 768, 3072),
+    (1024, 50304, 768),
+    (1024, 768, 50304),
+    (50304, 768, 1024),
+    (768, 2304, 1024),
+    (768, 768, 1024),
+]
+
+
+def bound(problem: Problem) -> float:
+    """Clocks of the arithmetic alone, spread over all multiprocessors."""
+    rate = TENSOR_RATE if problem.dtype == "bf16" else RATES[problem.register]
+    return problem.size * problem.depth / rate / MULTIPROCESSORS
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+def test_large_products_take_large_tiles(dtype: DType) -> None:
+    problem = Problem(1, 4096, 4096, 4096, dtype)
+    tiling = tiling_of(problem)
+    assert tiling.instruction == ("mma.m16n8k16" if dtype == "bf16" else "fma")
+    assert tiling.parts == 1
+    assert bound(problem) < clocks(problem, tiling) < 1.2 * bound(problem)
+    if dtype != "f64":  # whose arithmetic is so slow that any tile keeps up with it
+        assert (tiling.rows, tiling.columns) == (128, 128)
+
+
+@pytest.mark.parametrize("shape", GPT, ids=str)
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_sizes_of_a_gpt_fill_the_device(shape: tuple[int, int, int], dtype: DType) -> None:
+    problem = Problem(1, *shape, dtype)
+    tiling = tiling_of(problem)
+    assert tiling.blocks(problem) >= MULTIPROCESSORS // 2
+    if dtype == "f32":
+        assert clocks(problem, tiling) < 1.7 * bound(problem)
+
+
+def test_long_sums_of_few_results_are_made_in_parts() -> None:
+    problem = Problem(1, 64, 128, 9216, "f32")
+    tiling = tiling_of(problem)
+    assert tiling.parts > 4
+    assert clocks(problem, tiling) < clocks(problem, evolve(tiling, parts=1)) / 3
+
+
+def test_parts_cost_more_where_the_device_is_full() -> None:
+    problem = Problem(1, 4096, 4096, 1024, "bf16")
+    tiling = tiling_of(problem)
+    assert tiling.parts == 1
+    assert clocks(problem, evolve(tiling, parts=2)) > clocks(problem, tiling)
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(64, 10, 128), (10, 128, 64), (200, 100, 64), (1, 1, 1)])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i64"])
+def test_small_products_take_small_tiles(rows: int, columns: int, depth: int, dtype: DType) -> None:
+    tiling = tiling_of(Problem(1, rows, columns, depth, dtype))
+    assert tiling.rows * tiling.columns <= 32 * 64
+    assert tiling.parts == 1
+
+
+@pytest.mark.parametrize("depth", [1, 31, 100, 5000])
+def test_every_part_has_a_step(depth: int) -> None:
+    problem = Problem(1, 16, 16, depth, "f32")
+    tiling = tiling_of(problem)
+    whole = -(-depth // tiling.depth)
+    assert (tiling.parts - 1) * tiling.steps(problem) < whole <= tiling.parts * tiling.steps(problem)
+    assert 2 <= tiling.stages <= tiling.steps(problem) + 1
+
+
+@pytest.mark.parametrize("tiling", TILINGS, ids=str)
+def test_tiles_fit_a_multiprocessor(tiling: Tiling) -> None:
+    assert tiling.threads % 32 == 0
+    assert tiling.threads <= 1024
+    assert tiling.resident * (tiling.shared + 1024) <= SHARED
+    assert tiling.resident * tiling.threads * tiling.registers <= 65536
+
+
+def test_shared_memory_holds_the_stages_or_the_sums() -> None:
+    tensor = next(t for t in TILINGS if t.instruction != "fma" and t.rows == t.columns == 128)
+    assert tensor.stages * sum(tensor.slots) * 2 == 4 * (128 + 128) * 32 * 2
+    assert tensor.shared == 128 * 136 * 4  # which is more than the stages take
+    small = TILINGS[-1]
+    assert small.shared == small.stages * sum(small.slots) * 2
