@@ -54,6 +54,19 @@ class ArrayReader:
 
 
 @frozen(eq=False)
+class CountingReader:
+    """Record i is the number i."""
+
+    count: int
+    type: TensorType
+    fitted: Mapping[str, Any] = field(factory=dict)
+    place: tuple[int, int] = (0, 1)
+
+    def read(self, indices: Indices) -> Array:
+        return indices.astype(NUMPY_DTYPE[self.type.dtype])
+
+
+@frozen(eq=False)
 class CutReader:
     """The `count` records from `start` on."""
 

@@ -19,6 +19,7 @@ from sexpgpu.data.reader import (
     AffineReader,
     ArrayReader,
     ConcatReader,
+    CountingReader,
     CutReader,
     MixReader,
     Reader,
@@ -99,7 +100,7 @@ def _cut(reader: Reader, source: Source) -> Reader:
 
 def _open_leaf(source: Leaf, base: Path | None) -> Reader:
     if isinstance(source, Arange):
-        return ArrayReader(np.arange(source.n, dtype=np.int32), record_type(source, base))
+        return CountingReader(source.n, record_type(source, base))
     shards(source.path, base)
     type = record_type(source, base)
     vocab: int | None = None

@@ -28,12 +28,24 @@ def _at_least(lowest: int) -> Any:
     def validate(instance: object, attribute: Any, value: int | tuple[int, ...] | None) -> None:
         for number in value if isinstance(value, tuple) else () if value is None else (value,):
             if number < lowest:
+                owner = "the facts" if isinstance(instance, Declared) else kind(instance)
                 raise error(
                     "E-LOAD-010",
-                    f"{attribute.name} of {kind(instance)} is below {lowest}",
+                    f"{attribute.name} of {owner} is below {lowest}",
                     expected=f"{lowest} or more",
                     actual=str(number),
                 )
+
+    return validate
+
+
+def _at_most(greatest: int) -> Any:
+    """A validator of a number: `E-LOAD-010` above `greatest`."""
+
+    def validate(instance: object, attribute: Any, value: int) -> None:
+        if value > greatest:
+            message = f"{attribute.name} of {kind(instance)} is above {greatest:,}"
+            raise error("E-LOAD-010", message, expected=f"{greatest:,} or less", actual=str(value))
 
     return validate
 
@@ -211,9 +223,9 @@ class Jsonl:
 
 @frozen
 class Arange:
-    """The numbers 0 to n - 1: i32[]."""
+    """The numbers 0 to n - 1: i32[]. `E-LOAD-010` for more than there are numbers of i32 from 0 on."""
 
-    n: int = field(validator=_at_least(1))
+    n: int = field(validator=[_at_least(1), _at_most(1 << 31)])
     from_: Cut = None
     to: Cut = None
 

@@ -62,7 +62,11 @@ def real(what: str, value: Any, role: str) -> float:
     from fractions import Fraction
 
     if isinstance(value, int | float | Fraction):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            message = f"`{what}`: {role} is greater than any float"
+            raise error("E-VALUE-012", message, actual=show(value), culprit=behind(role)) from None
     raise error("E-ARG-010", f"`{what}`: {role} must be a number", actual=show(value), culprit=behind(role))
 
 

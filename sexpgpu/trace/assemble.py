@@ -32,7 +32,17 @@ from sexpgpu.trace.graphs import (
     trace_init,
     trace_train,
 )
-from sexpgpu.trace.models import Buffer, Model, Parameter, buffers_of, is_whole, name_tree, parameters_of, settle
+from sexpgpu.trace.models import (
+    Buffer,
+    Model,
+    Parameter,
+    buffers_of,
+    is_whole,
+    name_tree,
+    parameters_of,
+    settle,
+    site_of,
+)
 from sexpgpu.trace.optimizers import AssignedGroup, Slot, assign_groups
 from sexpgpu.trace.standins import made_by, stand_in_evaluations, stand_in_parameter, trace_model, unsaid
 from sexpgpu.trace.untrained import untrained
@@ -94,10 +104,10 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
         if whole:
             trained = _trained(graph, contract, model, parameters, report)
     for parameter in parameters:
-        with _reporting(session, parameter.span):
+        with _reporting(session, site_of(parameter)):
             trace_init(tracer, parameter)
     for buffer in buffers:
-        with _reporting(session, buffer.span):
+        with _reporting(session, site_of(buffer)):
             trace_init(tracer, buffer)
     evaluations, observed = _trace_evaluations(session, declared, traced)
     with _reporting(session, contract.spans["curriculum"] or session.span_of("train-loader")):

@@ -19,7 +19,7 @@ from sexpgpu.trace.contract import Contract
 from sexpgpu.trace.declarations import EvaluationValue, LoaderValue
 from sexpgpu.trace.graph import GraphTrace, Tracer
 from sexpgpu.trace.lacking import lacking_parameters
-from sexpgpu.trace.models import Buffer, Model, Parameter
+from sexpgpu.trace.models import Buffer, Model, Parameter, site_of
 from sexpgpu.trace.optimizers import context_plist
 from sexpgpu.trace.tensor import TensorLike, as_tensor
 
@@ -220,7 +220,7 @@ def trace_init(tracer: Tracer, target: Parameter | Buffer) -> GraphTrace:
             raise error(
                 "E-PARAM-008",
                 f"the initializer of `{target.path}` gives another shape",
-                target.span,
+                site_of(target),
                 expected=str(kind),
                 actual=str(value.type),
                 notes=value.provenance(),

@@ -7,13 +7,15 @@ and gives every parameter the path under which it is first met; meeting it again
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from attrs import define, field
 
-from sexpgpu.diag import Note, Span, SxError, error
+from sexpgpu.diag import CallSite, Note, Span, SxError, error
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.functions import info_of_function
+from sexpgpu.lang.modules import LIBRARY
 from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import DType, TensorType
 from sexpgpu.trace.graph import GraphTrace, current_graph
@@ -32,6 +34,7 @@ class Parameter(Reference):
     span: Span | None = None
     shape_source: str = ""
     owner: str = ""  # the layer of a standard module that it belongs to, and where the file makes that
+    made: Span | None = None
     path: str | None = None
     aliases: list[str] = field(factory=list)
 
@@ -64,6 +67,7 @@ class Buffer(Reference):
     init: Callable[..., Any]
     per_microbatch: bool = False
     span: Span | None = None
+    made: Span | None = None  # where another file makes the model
     path: str | None = None
 
     @property
@@ -75,6 +79,14 @@ class Buffer(Reference):
 
     def lisp_print(self) -> str:
         return f"#<buffer {self.path or self.name} {self.type}>"
+
+
+def site_of(declared: Parameter | Buffer) -> Span | None:
+    """Where an error about a parameter or buffer is shown: for a standard module's, the form that makes the layer."""
+    made, own = declared.made, declared.span
+    if made is None or own is None or not Path(own.file).is_relative_to(LIBRARY):
+        return own
+    return CallSite(made.file, made.line, made.col, made.end_line, made.end_col, own)
 
 
 Child = Any

@@ -124,7 +124,7 @@ def as_tensor(value: Any, what: str, *, like: TensorType | None = None) -> Tenso
         graph = current_graph(what)
         dtype = like.dtype if like else graph.float_type if isinstance(value, float | Fraction) else "i32"
         return number(graph, value, TensorType((), dtype), what)
-    raise error("E-TYPE-011", f"`{what}` needs a tensor", actual=_describe(value))
+    raise error("E-TYPE-011", f"`{what}` needs a tensor", actual=described(value))
 
 
 def number(graph: GraphTrace, value: Any, type: TensorType, what: str) -> Tensor:
@@ -133,7 +133,7 @@ def number(graph: GraphTrace, value: Any, type: TensorType, what: str) -> Tensor
     E-TYPE-011: no number. E-DTYPE-008: a fraction meets an integer tensor. E-VALUE-012: the dtype does not hold it.
     """
     if not isinstance(value, int | float | Fraction):
-        raise error("E-TYPE-011", f"`{what}` needs a number", actual=_describe(value))
+        raise error("E-TYPE-011", f"`{what}` needs a number", actual=described(value))
     if type.is_float:
         return graph.constant(float(value), type)
     if not (isinstance(value, int) or (float(value).is_integer() and type.dtype == "bool")):
@@ -262,7 +262,8 @@ def pointwise(op: str, what: str, *values: Any) -> Tensor:
     return result
 
 
-def _describe(value: Any) -> str:
+def described(value: Any) -> str:
+    """A value that is no tensor as an error tells it."""
     if isinstance(value, Foreign):
         return value.lisp_print()
     if isinstance(value, Symbol):

@@ -64,7 +64,9 @@ USED_IN: dict[str, str] = dict.fromkeys(CHAPTERS["Random"], "tests/trace/test_ra
 """Tests of values, for the names that no golden can have."""
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "Models": _names("defmodel repeat parameters part frozen parameter-path set-buffer"),
+    "Models": _names(
+        "defmodel defparam defbuffer defsub forward repeat parameters part frozen parameter-path set-buffer"
+    ),
     "Initializers": _names(
         "zeros-init ones-init constant-init normal uniform truncated-normal xavier-uniform xavier-normal"
         " kaiming-uniform kaiming-normal orthogonal fan-in-uniform init-by"
@@ -79,8 +81,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         " inverse-sqrt-schedule"
     ),
     "Forms": _names(
-        "defoptimizer optimizer-groups group inner-update run-steps with-numerics"
-        " defrun defeval defgenerator next-token"
+        "defoptimizer defstate optimizer-update optimizer-view set-state optimizer-groups group inner-update run-steps"
+        " with-numerics defrun defeval defgenerator next-token"
     ),
 }
 """The tables of models, optimizers, precision, runs and generators."""
@@ -109,6 +111,10 @@ NAMED_SOURCE = r"\b(19|20)\d\d\b|[Tt]orch|[Jj][Aa][Xx]"
 
 VALUES_IN: dict[str, str] = dict.fromkeys(MODULES["Initializers"], "tests/trace/test_models.py") | {
     "defmodel": "tests/trace/test_models.py",
+    "defparam": "tests/optim/following.py",
+    "defbuffer": "tests/trace/test_streams.py",
+    "defsub": "tests/trace/test_models.py",
+    "forward": "tests/trace/test_models.py",
     "repeat": "tests/trace/test_models.py",
     "parameters": "tests/trace/test_models.py",
     "part": "tests/trace/test_models.py",
@@ -116,6 +122,10 @@ VALUES_IN: dict[str, str] = dict.fromkeys(MODULES["Initializers"], "tests/trace/
     "parameter-path": "tests/trace/test_models.py",
     "set-buffer": "tests/trace/test_streams.py",
     "defoptimizer": "tests/optim/test_mechanism.py",
+    "defstate": "tests/optim/test_mechanism.py",
+    "optimizer-update": "tests/optim/test_mechanism.py",
+    "optimizer-view": "tests/optim/test_mechanism.py",
+    "set-state": "tests/optim/test_mechanism.py",
     "optimizer-groups": "tests/optim/test_mechanism.py",
     "group": "tests/optim/test_mechanism.py",
     "inner-update": "tests/optim/test_mechanism.py",

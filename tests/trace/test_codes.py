@@ -105,6 +105,7 @@ CASES: dict[str, tuple[str, str]] = {
         "(defmodel net () (defparam w (3 2) :init (lambda (shape) (zeros '(2 3)))) (forward (x) (matmul x w)))",
     ),
     "E-PARAM-009": ("model", "(defmodel net () (defparam w (3 2) :init (zeros-init)))"),
+    "E-PARAM-012": ("data", PARTS["data"] + " (defparam w (3 2) :init (zeros-init))"),
     "E-PARAM-011": (
         "model",
         "(defmodel net () (defsub bs (repeat 2 (linear 3 3))) (forward (x) (dolist (b bs) (setq x (funcall b x)))))",
@@ -142,6 +143,7 @@ CASES: dict[str, tuple[str, str]] = {
         "optimizer",
         "(defoptimizer mine () (optimizer-update (p g ctx) (inner-update (sgd) p g ctx))) (def optimizer (mine))",
     ),
+    "E-OPT-010": ("optimizer", PARTS["optimizer"] + " (defun next (v) (set-state velocity v))"),
     "E-OPT-009": (
         "optimizer",
         "(defoptimizer mine () (defstate m :like param) (defstate m :like param) (optimizer-update (p g ctx) (- p g)))"
@@ -250,6 +252,12 @@ MORE: list[tuple[str, str, str]] = [
         "optimizer",
         "(defoptimizer mine () (defstate a.b :like param) (optimizer-update (p g ctx) (- p g))) (def optimizer (mine))",
     ),
+    ("E-PARAM-012", "data", PARTS["data"] + " (defsub out (linear 3 2))"),
+    ("E-PARAM-012", "data", PARTS["data"] + " (defbuffer seen () :init (zeros-init))"),
+    ("E-PARAM-012", "data", PARTS["data"] + " (forward (x) (out x))"),
+    ("E-OPT-010", "optimizer", PARTS["optimizer"] + " (defstate v :like param)"),
+    ("E-OPT-010", "optimizer", PARTS["optimizer"] + " (optimizer-update (param grad ctx) param)"),
+    ("E-OPT-010", "optimizer", PARTS["optimizer"] + " (optimizer-view (param ctx) param)"),
     ("E-VALUE-012", "data", '(def xs (window (npy "x.npy") 2 :stride 0)) (def ys (npy "y.npy"))'),
     ("E-VALUE-012", "data", '(def xs (window (npy "x.npy") 0)) (def ys (npy "y.npy"))'),
 ]

@@ -47,7 +47,7 @@ MADE: dict[str, tuple[str, ...]] = {
     "0 < decay": ("(adafactor :decay 0)",),
     "0 < clip <= infinity": ("(adafactor :clip 0)",),
     "0 <= decay <= 1": ("(ema 2 (adam))", "(ema -0.1 (adam))"),
-    "an integer: 1 <= every": ("(ema 0.9 (adam) :every 0)",),
+    "an integer: 1 <= every <= 2147483647": ("(ema 0.9 (adam) :every 0)",),
     "an integer: 1 <= rounds": ("(muon :rounds 0)",),
     "0 <= peak": tuple(
         f"({name}-schedule -1.0)" for name in ("constant", "linear", "cosine", "wsd", "one-cycle", "inverse-sqrt")
@@ -287,7 +287,7 @@ def test_the_arguments_of_ema_in_the_other_order_are_told_with_the_right_one(tmp
 
 def test_the_base_of_a_rotation_is_a_positive_number(tmp_path: Path) -> None:
     (found,) = faults(write(tmp_path, model=model_of("(attention 4 2 :rope 0)", "(layer (zeros '(4 1 4)))")))
-    assert (found.message, found.expected) == ("`rotary`: base is outside its domain", "0 < base")
+    assert (found.message, found.expected) == ("`attention`: rope is outside its domain", "0 < rope")
 
 
 def test_a_group_overrides_within_the_domain(tmp_path: Path) -> None:

@@ -248,6 +248,10 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-PARAM-010", "a buffer set twice",
           "A step proposes one next value for a buffer.",
           "(set-buffer b x) (set-buffer b y)"),
+    Entry("E-PARAM-012", "a part outside of its model",
+          "`defparam`, `defbuffer`, `defsub` and `forward` mean something in the body of a `defmodel`, where often a "
+          "parenthesis closed that too early.",
+          "(defmodel net ()) (defparam w (3) :init (zeros-init))"),
     Entry("E-PARAM-011", "a forward that gives no tensor",
           "What the last form of a forward gives is the output of the model. A loop gives nil: write the variable "
           "that holds the result behind it.",
@@ -282,6 +286,10 @@ TRACING: tuple[Entry, ...] = (
           "`inner-update` takes an optimizer that is a hyperparameter of the one that calls it, where its states are "
           "kept, and a parameter and a gradient of the type of the updated one.",
           "(inner-update (sgd) param grad ctx)"),
+    Entry("E-OPT-010", "a part outside of its optimizer",
+          "`defstate`, `optimizer-update`, `optimizer-view` and `set-state` mean something in the body of a "
+          "`defoptimizer`, where often a parenthesis closed that too early.",
+          "(defoptimizer mine (&key (lr 0.1))) (optimizer-update (param grad ctx) (- param (* lr grad)))"),
     Entry("E-OPT-009", "the name of a state",
           "States are told apart by their names; `.` and `/` join these to paths.",
           "(defstate m :like param) (defstate m :like param)"),
@@ -316,6 +324,10 @@ TRACING: tuple[Entry, ...] = (
           "(defrun :seed 1)"),
     Entry("E-RUN-011", "two runs in one file", "One file is one experiment: it has one `defrun`.", ""),
     Entry("E-RUN-012", "a count below 1", "Counts and intervals are whole numbers from 1 on.", "(defrun :steps 0)"),
+    Entry("E-RUN-013", "recompute within what?",
+          "`:recompute :auto` computes activations again where a step does not fit into the memory that it may take: "
+          "`:memory` says how much that is, or the variable SEXPGPU_MEMORY.",
+          "(defrun :steps 10 :recompute :auto)"),
     Entry("E-RUN-020", "an evaluation without a loader", "A `defeval` names the loader it reads.", "(defeval val ())"),
     Entry("E-RUN-021", "two evaluations of one name", "Metrics are named after the pass, so names differ.", ""),
     Entry("E-RUN-022", "an evaluation that reports nothing", "`evaluate` emits its results with `metric`.", ""),

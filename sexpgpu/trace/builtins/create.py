@@ -287,9 +287,9 @@ def dropout(x: Any, p: Any) -> Tensor:
     Source: Srivastava et al., "Dropout" (2014), scaled while training as PyTorch does.
     """
     tensor = float_tensor("dropout", x)
-    rate = real("dropout", p, "the probability")
+    rate = real("dropout", p, "p")
     if not 0 <= rate < 1:
-        raise error("E-VALUE-015", "`dropout`: the probability must be in [0, 1)", actual=str(rate))
+        raise error("E-VALUE-015", "`dropout`: p, a probability, must be in [0, 1)", actual=str(rate))
     graph = tensor.graph
     if rate == 0 or not graph.training:
         return tensor

@@ -1,10 +1,10 @@
 """What definitions expect of their arguments: `(expect (0 <= momentum < 1))`, `(expect-shape x (** width))`.
 
 A clause of `expect` reads as a formula does: numbers or forms as bounds, `<` or `<=`, and the variables between them.
-The words before it: `integer` (a whole number), `steps` (whole steps, or a fraction of all), `optional` (or nil) and
-`scheduled` (or a function of the step). `(optimizer inner)` and `(norm one-of :layer :rms)` are clauses, too, the
-latter also of `(:norm variable)`. An error
-names the definition that the clause stands in and is shown, as any, at the caller's form.
+The words before it: `integer` (a whole number), `steps` (whole steps, or a fraction of all), `known` (no tensor, which
+those are not anyway), `optional` (or nil), `scheduled` (or a function of the step) and `initializer` (or a function of
+the shape). `(optimizer inner)`, `(function f)` and `(norm one-of :layer :rms)` are clauses, too, the latter also of
+`(:norm variable)`. An error names the definition that the clause stands in and is shown, as any, at the caller's form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from sexpgpu.dialects.rules import marked
 from sexpgpu.lang.builtin import Library, Parameters, show
 from sexpgpu.lang.calls import MARK
 from sexpgpu.lang.conditions import CallFault, Poisoned
-from sexpgpu.lang.forms import NIL, Cons, Symbol, keyword, lisp_list, symbol
+from sexpgpu.lang.foreign import Foreign
+from sexpgpu.lang.forms import NIL, Cons, Symbol, T, keyword, lisp_list, symbol
 from sexpgpu.lang.functions import info_of
 from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import TensorType
@@ -35,7 +36,14 @@ library = Library("expectations")
 
 BELOW: Final = (symbol("<"), symbol("<="))
 ONE_OF, OPTIONAL = symbol("one-of"), symbol("optional")
-WORDS: Final = {symbol(word) for word in ("integer", "steps", "optional", "scheduled", "optimizer")}
+WORDS: Final = {
+    symbol(word)
+    for word in ("integer", "steps", "known", "optional", "scheduled", "initializer", "optimizer", "function")
+}
+KNOWN: Final = {"integer", "steps", "known", "initializer", "function", "optimizer"}
+"""Words of what the program must know while it is traced."""
+CALLED: Final = {"scheduled", "initializer", "function"}
+"""Words of what may be a function."""
 ANY_AXIS, ANY_AXES = symbol("*"), symbol("**")
 
 DEFERRED: Final = "<deferred>"
@@ -95,20 +103,26 @@ def expect_number(
 ) -> Any:
     """nil; E-ARG-010 for what is no number, E-OPT-001 for no optimizer, E-VALUE-012 for one outside its domain.
 
-    What only the run will know, a tensor, is not looked at; an infinite number is only within a bound `infinity`.
+    A number that only the run will know, a tensor, is not looked at; an infinite one is only within a bound `infinity`.
     """
     kind = {word.name for word in words} if words is not NIL else set()
     if isinstance(value, Poison):
         raise Poisoned(value.diagnostic)
-    if isinstance(value, TensorLike) or ("optional" in kind and value is NIL):
+    if "optional" in kind and value is NIL:
+        return NIL
+    if isinstance(value, TensorLike) and ("scheduled" in kind or kind.isdisjoint(KNOWN)):
         return NIL
     if "optimizer" in kind:
         if not isinstance(value, Optimizer | OptimizerGroups):
             raise _refused("E-OPT-001", name, f"{name.name} must be an optimizer", actual=show(value))
         return NIL
-    if "scheduled" in kind and callable(value) and not isinstance(value, Optimizer | OptimizerGroups):
+    if not kind.isdisjoint(CALLED) and is_function(value, named="scheduled" not in kind):
         return NIL
-    if not isinstance(value, int | float | Fraction) or ("integer" in kind and type(value) is not int):
+    if (
+        not isinstance(value, int | float | Fraction)
+        or "function" in kind
+        or ("integer" in kind and type(value) is not int)
+    ):
         raise _refused("E-ARG-010", name, f"{name.name} must be {_noun(kind)}", actual=show(value))
     within = (
         _ordered(above, low, value)
@@ -125,8 +139,8 @@ def expect_number(
 
 
 def _ordered(sign: Any, a: Any, b: Any) -> bool:
-    """Whether a < b or a <= b, as far as they are known."""
-    if sign is NIL or isinstance(a, TensorLike) or isinstance(b, TensorLike):
+    """Whether a < b or a <= b, as far as both are numbers that are known: another clause looks at the bound."""
+    if sign is NIL or not isinstance(a, int | float | Fraction) or not isinstance(b, int | float | Fraction):
         return True
     return bool(a < b if sign is BELOW[0] else a <= b)
 
@@ -140,11 +154,18 @@ def _bound(form: Any, value: Any, sign: Any) -> list[str]:
 
 
 def _noun(kind: set[str]) -> str:
-    noun = "an integer" if "integer" in kind else "a number"
+    noun = "an integer" if "integer" in kind else "a function" if "function" in kind else "a number"
     if "steps" in kind:
         noun = "whole steps or a fraction of all"
-    noun += " or a schedule" if "scheduled" in kind else ""
+    noun += " or a schedule" if "scheduled" in kind else " or an initializer" if "initializer" in kind else ""
     return noun + (" or nil" if "optional" in kind else "")
+
+
+def is_function(value: Any, *, named: bool) -> bool:
+    """Whether a value can be called: a function, or the name of one if it may be `named`. An optimizer is none."""
+    if isinstance(value, Symbol):
+        return named and not value.keyword and value not in (NIL, T)
+    return callable(value) and not isinstance(value, Foreign)
 
 
 @library.builtin("%expect-one-of", "(name value choices)")

@@ -154,12 +154,12 @@ def top_k(x: Any, k: Any) -> Any:
     """
     tensor = as_tensor(x, "top-k")
     one_axis("top-k", -1, tensor.type.rank)
-    count, size = integer("top-k", k, "the count"), tensor.type.shape[-1]
+    count, size = integer("top-k", k, "k"), tensor.type.shape[-1]
     if not 0 <= count <= size:
         raise error(
             "E-VALUE-012",
-            f"`top-k`: there are not {count} elements along the last axis",
-            expected=f"a count from 0 to {size}",
+            f"`top-k`: k is {count}, and the last axis has {size} elements",
+            expected=f"0 <= k <= {size}",
             actual=str(tensor.type),
             notes=tensor.provenance(),
         )
@@ -195,7 +195,7 @@ def one_hot(indices: Any, n: Any, *, dtype: Any = NIL) -> Tensor:
     Source: JAX `one_hot`.
     """
     tensor = _indices("one-hot", indices)
-    (count,) = shape_argument("one-hot", integer("one-hot", n, "the count"))
+    (count,) = shape_argument("one-hot", integer("one-hot", n, "n"))
     _require_within("one-hot", tensor, count, f"{count} places", "no index: there are no places")
     target = dtype_argument("one-hot", "float" if dtype is NIL else dtype, tensor.graph.float_type)
     shape = (*tensor.type.shape, count)
@@ -244,7 +244,7 @@ def attention_mask(queries: Any, keys: Any, causal: Any, window: Any) -> Tensor:
     here, there = _moved(positions(graph, shape, 0), columns - rows), positions(graph, shape, 1)
     seen = [pointwise("ge", "attend", here, there)] if causal is not NIL else []
     if window is not NIL:
-        reach = positive("attend", window, ":window")
+        reach = min(positive("attend", window, ":window"), columns)
         seen.append(pointwise("gt", "attend", there, _moved(here, -reach)))
         if causal is NIL:
             seen.append(pointwise("lt", "attend", there, _moved(here, reach)))
@@ -283,7 +283,7 @@ def _triangle(what: str, x: Any, k: Any, op: str) -> Tensor:
     if tensor.type.rank < 2:
         raise error("E-SHAPE-021", f"`{what}` needs a matrix", expected="rank 2 or more", actual=str(tensor.type))
     rows, columns = tensor.type.shape[-2:]
-    shifted = pointwise("add", what, positions(tensor.graph, (rows, columns), 0), integer(what, k, "the diagonal"))
+    shifted = pointwise("add", what, positions(tensor.graph, (rows, columns), 0), integer(what, k, "k"))
     keep = pointwise(op, what, shifted, positions(tensor.graph, (rows, columns), 1))
     zero = tensor.graph.constant(0, TensorType((), tensor.type.dtype))
     shape = tensor.type.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sexpgpu.diag import error
+from sexpgpu.diag import Culprit, Span, error
 from sexpgpu.lang.active import active, as_function, spend_steps
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.faults import calling_span, current_span
@@ -12,7 +12,7 @@ from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
 from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import DTYPES, DType
 from sexpgpu.trace.arguments import dtype as dtype_argument
-from sexpgpu.trace.arguments import flag, items, name
+from sexpgpu.trace.arguments import flag, integer, items, name
 from sexpgpu.trace.arguments import shape as shape_argument
 from sexpgpu.trace.builtins.optimize import require_selector
 from sexpgpu.trace.graph import current_graph
@@ -45,6 +45,12 @@ def model(kind: Any, body: Any) -> Model:
     return instance
 
 
+def _made_at(owner: Model) -> Span | None:
+    """Where the user's file makes a model that is defined in another."""
+    place, made = current_span(), owner.span
+    return made if made is not None and place is not None and made.file != place.file else None
+
+
 def _dtype(what: str, value: Any) -> DType | None:
     if value is NIL or (isinstance(value, Symbol) and value.name == "float"):
         return None
@@ -63,8 +69,7 @@ def param(
             help=":init (normal 0.02)",
         )
     spend_steps(DECLARING_WORK)
-    place, made = current_span(), owner.span
-    elsewhere = made is not None and place is not None and made.file != place.file
+    place, made = current_span(), _made_at(owner)
     declared = Parameter(
         name("defparam", key),
         shape_argument("defparam", shape),
@@ -73,7 +78,8 @@ def param(
         flag(frozen),
         place,
         show(source),
-        f" in the {owner.kind} made at {made.line}:{made.col}" if elsewhere and made is not None else "",
+        "" if made is None else f" in the {owner.kind} made at {made.line}:{made.col}",
+        made,
     )
     owner.declare(declared.name, declared)
     return declared
@@ -93,6 +99,7 @@ def buffer(
         as_function(init),
         flag(per_microbatch),
         current_span(),
+        _made_at(owner),
     )
     owner.declare(declared.name, declared)
     return declared
@@ -111,6 +118,33 @@ def _children(key: str, child: Any) -> Any:
     if isinstance(child, Cons | list) or child is NIL:
         return [_children(key, item) for item in items("defsub", child, "the children")]
     raise error("E-PARAM-004", f"(defsub {key} ...) needs a model or a list of models", actual=show(child))
+
+
+OUTSIDE: Final = {"defmodel": ("E-PARAM-012", "model"), "defoptimizer": ("E-OPT-010", "optimizer")}
+"""By the defining form, the error of a part that stands outside of it, and what the form defines."""
+
+
+@library.builtin("%outside", "(part definition)")
+def outside(given: Symbol, definition: Symbol) -> Any:
+    """Refuse a part of a definition where it stands alone (E-PARAM-012, E-OPT-010)."""
+    code, kind = OUTSIDE[definition.name]
+    raise error(
+        code,
+        f"`{given.name}` outside of a `{definition.name}`",
+        expected=f"a place in the body of the {kind} that it belongs to",
+        help=f"does a parenthesis close the `{definition.name}` too early?",
+    )
+
+
+@library.builtin("%repeat-count", "(count)")
+def repeat_count(count: Any) -> int:
+    """How often `repeat` evaluates its form: E-ARG-010 for what is no integer, E-VALUE-012 for a negative one."""
+    number = integer("repeat", count, "count")
+    if number < 0:
+        behind = Culprit(function="repeat", argument=1, value=True)
+        message = "`repeat`: count is outside its domain"
+        raise error("E-VALUE-012", message, expected="an integer: 0 <= count", actual=str(number), culprit=behind)
+    return number
 
 
 @library.builtin("%forward", "(model function)")

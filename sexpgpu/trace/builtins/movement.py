@@ -226,7 +226,7 @@ def split(x: Any, n: Any, axis: Any) -> Any:
     """
     tensor = as_tensor(x, "split")
     at = one_axis("split", axis, tensor.type.rank)
-    count = integer("split", n, "the count")
+    count = integer("split", n, "n")
     size = tensor.type.shape[at]
     if count < 1 or size % count:
         raise error(
@@ -300,7 +300,7 @@ def repeat_axis(x: Any, n: Any, axis: Any) -> Tensor:
     """
     tensor = as_tensor(x, "repeat-axis")
     at = one_axis("repeat-axis", axis, tensor.type.rank)
-    count = _counts("repeat-axis", (integer("repeat-axis", n, "the count"),))[0]
+    count = _counts("repeat-axis", (integer("repeat-axis", n, "n"),))[0]
     shape = tensor.type.shape
     wide = broadcast_to(unsqueeze(tensor, at + 1), (*shape[: at + 1], count, *shape[at + 1 :]))
     return reshape_to(wide, (*shape[:at], shape[at] * count, *shape[at + 1 :]))
@@ -316,7 +316,7 @@ def tile(x: Any, reps: Any) -> Tensor:
     Source: NumPy `tile`.
     """
     tensor = as_tensor(x, "tile")
-    counts = _counts("tile", integers("tile", reps, "the repetitions"))
+    counts = _counts("tile", integers("tile", reps, "reps"))
     if len(counts) != tensor.type.rank:
         raise error("E-SHAPE-004", "`tile` needs a count for each axis", actual=f"{show(reps)} for {tensor.type}")
     for at, count in enumerate(counts):

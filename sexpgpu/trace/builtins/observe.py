@@ -75,7 +75,10 @@ def counter(name: Any, n: Any) -> Any:
     graph = current_graph("counter")
     graph.must_be_open("counter")
     key = name_argument("counter", name)
-    graph.counters[key] = graph.counters.get(key, 0) + integer("counter", n, "the count")
+    count = integer("counter", n, "n")
+    if count < 0:
+        raise error("E-VALUE-012", "`counter`: n is outside its domain", expected="0 <= n", actual=str(count))
+    graph.counters[key] = graph.counters.get(key, 0) + count
     return NIL
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from attrs import evolve
@@ -76,8 +77,18 @@ def field_argument(what: str, value: Any) -> FieldSource:
     raise error("E-TYPE-014", f"`{what}` needs a source", actual=show(value), help='(chars "data/text.txt")')
 
 
-def _cut(what: str, value: Any) -> int | float | None:
-    return None if value is NIL else value if type(value) is int else arguments.real(what, value, "a cut")
+def _cut(what: str, value: Any, role: str) -> int | float | None:
+    return None if value is NIL else value if type(value) is int else _finite(what, value, role)
+
+
+def _finite(what: str, value: Any, role: str) -> float:
+    """A number as a float; E-VALUE-012 for one that is not finite."""
+    found = arguments.real(what, value, role)
+    if not math.isfinite(found):
+        at = arguments.behind(role)
+        message = f"`{what}`: {role} is outside its domain"
+        raise error("E-VALUE-012", message, expected="a finite number", actual=show(value), culprit=at)
+    return found
 
 
 def _leaf(what: str, source: File, given: dict[str, Any]) -> SourceValue:
@@ -89,7 +100,7 @@ def _leaf(what: str, source: File, given: dict[str, Any]) -> SourceValue:
         arguments.integer(what, known["count"], ":count") if "count" in known else None,
         arguments.integer(what, known["vocab"], ":vocab") if "vocab" in known else None,
     )
-    from_, to = _cut(what, known.get("from_", NIL)), _cut(what, known.get("to", NIL))
+    from_, to = _cut(what, known.get("from_", NIL), ":from"), _cut(what, known.get("to", NIL), ":to")
     return SourceValue(evolve(source, declared=declared, from_=from_, to=to), current_span())
 
 
@@ -184,7 +195,7 @@ def bpe(path: Any, tokenizer: Any, **given: Any) -> SourceValue:
 
 
 def _combined(what: str, source: Source, from_: Any, to: Any) -> SourceValue:
-    return SourceValue(evolve(source, from_=_cut(what, from_), to=_cut(what, to)), current_span())
+    return SourceValue(evolve(source, from_=_cut(what, from_, ":from"), to=_cut(what, to, ":to")), current_span())
 
 
 @library.builtin("window", "(source n &key stride from to)")
@@ -192,7 +203,7 @@ def window(source: Any, n: Any, *, stride: Any = 1, from_: Any = NIL, to: Any = 
     """n consecutive items as one record, every `:stride` items; cuts are taken of the items first."""
     made = Window(
         source_argument("window", source),
-        arguments.positive("window", n, "the length"),
+        arguments.positive("window", n, "n"),
         arguments.positive("window", stride, ":stride"),
     )
     return _combined("window", made, from_, to)
@@ -202,7 +213,7 @@ def window(source: Any, n: Any, *, stride: Any = 1, from_: Any = NIL, to: Any = 
 def contexts(source: Any, n: Any, *, count: Any = NIL, from_: Any = NIL, to: Any = NIL) -> SourceValue:
     """One record for each position of each line: the n ids before it, and it."""
     counted = None if count is NIL else arguments.integer("contexts", count, ":count")
-    made = Contexts(source_argument("contexts", source), arguments.positive("contexts", n, "the length"), counted)
+    made = Contexts(source_argument("contexts", source), arguments.positive("contexts", n, "n"), counted)
     return _combined("contexts", made, from_, to)
 
 
@@ -215,14 +226,14 @@ def records(source: Any, *, from_: Any = NIL, to: Any = NIL) -> SourceValue:
 @library.builtin("take", "(source n &key from to)")
 def take(source: Any, n: Any, *, from_: Any = NIL, to: Any = NIL) -> SourceValue:
     """The first n records."""
-    made = Take(source_argument("take", source), arguments.positive("take", n, "the count"))
+    made = Take(source_argument("take", source), arguments.positive("take", n, "n"))
     return _combined("take", made, from_, to)
 
 
 @library.builtin("scale", "(source factor &key dtype from to)")
 def scale(source: Any, factor: Any, *, dtype: Any = NIL, from_: Any = NIL, to: Any = NIL) -> SourceValue:
     """Every element times a factor, as floats."""
-    inner, by = source_argument("scale", source), arguments.real("scale", factor, "the factor")
+    inner, by = source_argument("scale", source), _finite("scale", factor, "factor")
     return _combined("scale", Scale(inner, by, _float("scale", dtype)), from_, to)
 
 

@@ -18,6 +18,7 @@ from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.lang.session import Session
 from sexpgpu.trace.mending import bodies, forms, keys, sizes
 from sexpgpu.trace.mending.calls import GUESSES
+from sexpgpu.trace.mending.named import NAMING, naming
 from sexpgpu.trace.mending.scene import Proposal, Scene, scene_of
 from sexpgpu.trace.tensor import Tensor
 
@@ -85,12 +86,15 @@ def quoting(scene: Scene, diagnostic: Diagnostic) -> Diagnostic:
 
 
 def mend(session: Session, fault: SxError) -> SxError:
-    """The error with a fix, where one is found."""
+    """The error with a fix, where one is found, at the argument that it is about."""
     sources = SOURCES.get(fault.diagnostic.code, ())
-    if not sources or (fault.diagnostic.fix and fault.diagnostic.code not in BETTER):
-        return fault
-    scene = scene_of(session, fault)
+    if fault.diagnostic.fix and fault.diagnostic.code not in BETTER:
+        sources = ()
+    scene = scene_of(session, fault) if sources or NAMING.match(fault.diagnostic.code) else None
     if scene is None:
+        return fault
+    if not sources:
+        fault.diagnostic = naming(scene, fault.diagnostic)
         return fault
     if scene.call is not None and not fault.diagnostic.notes:
         given = [value for value in scene.call.values if isinstance(value, Tensor)]
@@ -99,4 +103,5 @@ def mend(session: Session, fault: SxError) -> SxError:
     found = next((proposal for source in sources for proposal in source(scene)), None)
     if found is not None:
         fault.diagnostic = evolve(fault.diagnostic, help=found.help, fix=found.edits)
+    fault.diagnostic = naming(scene, fault.diagnostic)
     return fault
