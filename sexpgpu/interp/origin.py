@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import evolve
 
-from sexpgpu.diag import Span
+from sexpgpu.diag import Span, SxError
 from sexpgpu.dialects.opdef import Array
 from sexpgpu.interp.bodies import Tiling
 from sexpgpu.plan.records import At, GraphPlan, Into, Own
@@ -38,7 +38,10 @@ def find_origin(program: Program, inputs: Sequence[Array]) -> Origin | None:
     slots = program.fresh_slots(inputs)
     found = [badness(array) for array in slots]
     for action in program.actions:
-        action.run(slots)
+        try:
+            action.run(slots)
+        except SxError as fault:
+            raise SxError(fault.diagnostic.at(action.step.span)) from None
         for number in action.step.outs:
             found[number] = badness(slots[number])
         if max(found[o] for o in action.step.outs) > max((found[i] for i in action.step.ins), default=0):

@@ -9,6 +9,7 @@ from attrs import frozen
 from sexpgpu.data.codec import codec_of
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Listed, Random
+from sexpgpu.diag import Note, SxError
 from sexpgpu.experiment import Evaluation, Experiment
 from sexpgpu.runtime.batches import Reading, reading
 from sexpgpu.runtime.calls import Call, Calls, Contexts, Tensors
@@ -77,7 +78,12 @@ class Pass:
             records += len(numbers)
             if place == 0:
                 samples = self._samples(call, results)
-        return Report(len(batches), records, collected.metrics(self.calls), samples)
+        try:
+            metrics = collected.metrics(self.calls)
+        except SxError as fault:
+            note = Note(f"in evaluation {self.evaluation.name}, after step {step}", self.evaluation.span)
+            raise SxError(fault.diagnostic.noting(note)) from None
+        return Report(len(batches), records, metrics, samples)
 
     def _samples(self, call: Call, results: list[Tensor]) -> tuple[Sample, ...]:
         outputs = zip(call.executable.spec.outputs, results, strict=True)

@@ -12,7 +12,7 @@ from attrs import define, evolve, field, frozen
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Indices
-from sexpgpu.diag import Span
+from sexpgpu.diag import Span, SxError
 from sexpgpu.experiment import Experiment, InputRole, OutputRole
 from sexpgpu.runtime.arrays import Arrays
 from sexpgpu.runtime.batches import Reading, reading
@@ -217,8 +217,12 @@ class TrainStep:
                     buffers[path] = proposal
         buffers |= {path: fold.mean() for path, fold in proposals.items()}
         means = {path: fold.mean() for path, fold in gradients.items()}
-        # The first number that is asked for waits for all microbatches.
-        found = [float(loss) for loss in losses]
+        try:
+            # The first number that is asked for waits for all microbatches.
+            found = [float(loss) for loss in losses]
+        except SxError as fault:
+            self._locate(fault, step, batches, tensors, sums)
+            raise
         return _Gathered(weighted_mean(found, rows), found, sums, means, buffers, collected)
 
     def _train(
@@ -286,6 +290,19 @@ class TrainStep:
                 if origin is not None:
                     return origin
         return None
+
+    def _locate(
+        self, fault: SxError, step: int, batches: Sequence[_Microbatch], tensors: Tensors, sums: dict[str, Tensor]
+    ) -> None:
+        """Run the step's microbatches once more where an index was met outside its axis and the device does not say by
+        which form: what explains a call raises the same fault with its place.
+        """
+        if fault.diagnostic.index is None or fault.diagnostic.span is not None:
+            return
+        graph = self.experiment.train_graph
+        for i, batch in enumerate(batches):
+            with reading(self.calls.engine, self._reading(graph, step, i, batch)):
+                self.calls.get(graph, batch.rows).origin_not_finite(self._tables(i, self._placed(batch), tensors, sums))
 
     def _buffers_of(self, microbatch: int, tensors: Tensors) -> dict[str, Tensor]:
         if not self._per_microbatch:
