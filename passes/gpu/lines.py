@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from sexpgpu.passes.gpu.kernel import WARP
 from sexpgpu.passes.gpu.layout import Ints
@@ -23,6 +23,8 @@ _SPLIT = 4096
 """The elements of a line that a block gets at least, where several share it."""
 _REGISTERS = 96
 """The registers of a thread that hold elements of lines."""
+_TURNS = 8
+"""The most vectors or elements of a line that a thread holds; each is code of its own."""
 
 
 @frozen
@@ -63,6 +65,11 @@ class Lines:
         """Whether a line's elements lie side by side, one line behind the other."""
         return [along for _, along in self.segments] in ([], [False], [True], [False, True])
 
+    @property
+    def inward(self) -> bool:
+        """Whether what lies side by side is on one line."""
+        return bool(self.segments) and self.segments[-1][1]
+
     def parts(self, shape: Ints, kept: bool = False) -> tuple[Ints, ...] | None:
         """The sizes of the axes of `shape` that make up each run; `kept`: each that numbers lines, the only ones there.
 
@@ -89,12 +96,12 @@ class Lines:
 class Sharing:
     """How the threads of a grid share lines.
 
-    `across` threads work on a line. In a block they are neighbours, for `beside` lines, where the lines' elements lie
-    side by side; otherwise neighbours take `beside` neighbouring lines, or vectors of `lanes` of them. `held`: a thread
+    `across` threads work on a line, in each block on `beside` of them. `inward`: those of a line are neighbours, and
+    vectors of `lanes` run along it; otherwise neighbours take neighbouring lines, or vectors of them. `held`: a thread
     keeps its elements in registers. `splits` blocks share a line.
     """
 
-    dense: bool
+    inward: bool
     across: int
     beside: int
     lanes: int
@@ -110,29 +117,32 @@ class Sharing:
 
     def units(self, lines: Lines) -> int:
         """The lines, or vectors of lines, that a thread takes one of."""
-        return lines.count if self.dense else lines.count // max(self.lanes, 1)
+        return lines.count if self.inward else lines.count // max(self.lanes, 1)
 
 
-def share(lines: Lines, lanes: int, live: int, shared: int) -> Sharing:
+def share(lines: Lines, lanes: int, live: int, shared: int, splits: bool = True) -> Sharing:
     """Threads for lines, of whose elements `live` 32-bit registers each are alive at once.
 
-    `shared` is the bytes of accumulators of one thread that others have to see.
+    `shared` is the bytes of accumulators of one thread that others have to see; `splits`: blocks may share a line.
     """
-    return _beside(lines, lanes, live) if lines.dense else _apart(lines, lanes, live, shared)
+    found = _beside(lines, lanes, live) if lines.inward else _apart(lines, lanes, live, shared)
+    return found if splits else evolve(found, splits=1)
 
 
 def _beside(lines: Lines, lanes: int, live: int) -> Sharing:
     each = max(lanes, 1)
     units = -(-lines.length // each)
     few = lines.count < MULTIPROCESSORS
-    if lines.length <= (_SHORT if not few else 256):
+    if lines.length <= (2 * WARP if few else _SHORT):
         across = min(WARP, _power(-(-units // 2)))
-        if -(-units // across) * each * live <= _REGISTERS:
+        turns = -(-units // across)
+        if turns <= _TURNS and turns * each * live <= _REGISTERS:
             beside = max(1, min(128 // across, _power(lines.count)))
             return Sharing(True, across, max(beside, -(-WARP // across)), lanes, True)
     for threads, registers in ((128, _REGISTERS), (256, _REGISTERS), (512, 64), (1024, 24)):
         turns = -(-units // threads)
-        if turns * each * live <= registers and (turns * each <= 16 or threads == 1024):
+        most = _TURNS if threads == 1024 else 1 if few else _TURNS // 2
+        if turns <= most and turns * each * live <= registers:
             return Sharing(True, threads, 1, lanes, True)
     splits = 1
     if lines.count < MULTIPROCESSORS // 2 and lines.length >= 4 * _SPLIT:
@@ -153,7 +163,7 @@ def _apart(lines: Lines, lanes: int, live: int, shared: int) -> Sharing:
     if splits <= 1 and blocks >= 2 * MULTIPROCESSORS and lines.length <= 64:
         across = max(1, -(-WARP // beside))
     turns = -(-lines.length // across)
-    held = splits <= 1 and turns * each * live <= _REGISTERS and turns <= 16
+    held = splits <= 1 and turns * each * live <= _REGISTERS and turns <= _TURNS
     return Sharing(False, across, beside, lanes, held, max(splits, 1))
 
 

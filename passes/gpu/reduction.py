@@ -75,7 +75,7 @@ class _Reductions:
         whole = [flow.results[place] for place, _ in stage.whole]
         values = [self.stages.node(v).ins[0] for v in stage.levels]
         values += [v for v in whole if flow.types[v].size == lines.count * lines.length]
-        if not lines.dense:
+        if not lines.inward:
             values += [*stage.levels, *(flow.results[place] for place in stage.rows)]
         lanes = widest(flow, values, frozenset([*stage.levels, *self.memory]))
         read = self.stages.reached(values)
@@ -169,7 +169,7 @@ class _Reductions:
             return
         with under(k, walk.once()):
             for (_, argument), place, value in zip(given, where, found, strict=True):
-                store(k, tensors[argument], place, value, 0 if walk.sharing.dense else walk.sharing.lanes)
+                store(k, tensors[argument], place, value, 0 if walk.sharing.inward else walk.sharing.lanes)
 
     # Several blocks for each line
 
@@ -177,7 +177,7 @@ class _Reductions:
         """The stage in two kernels: blocks fold parts of lines, then the parts are folded."""
         flow, lines, splits = self.task.flow, stage.lines, sharing.splits
         folds = {value: self._fold(value) for value in stage.levels}
-        shape = (lines.count, splits) if lines.dense else (splits, lines.count)
+        shape = (lines.count, splits) if lines.inward else (splits, lines.count)
         parts = {v: [self.task.temporary(TensorType(shape, t)) for t in f.types] for v, f in folds.items()}  # type: ignore[arg-type]
         temporaries = [argument for each in parts.values() for argument in each]
         walk, tensors = self._begin(lines, sharing, self.read, temporaries)
@@ -188,7 +188,7 @@ class _Reductions:
             for value, state in zip(folds, states, strict=True):
                 for argument, register in zip(parts[value], state, strict=True):
                     operand = tensors[argument]
-                    store(walk.k, operand, where, register, 0 if sharing.dense else sharing.lanes)
+                    store(walk.k, operand, where, register, 0 if sharing.inward else sharing.lanes)
         walk.k.end()
         self._write_sums(stage, folds, parts, shape, sharing.lanes)
 
@@ -200,10 +200,9 @@ class _Reductions:
         shape: tuple[int, int],
         lanes: int,
     ) -> None:
-        lines = Lines.of(shape, (1,) if stage.lines.dense else (0,))
+        lines = Lines.of(shape, (1,) if stage.lines.inward else (0,))
         shared = sum(BYTES[type] for fold in folds.values() for type in fold.types)
-        sharing = share(lines, 0 if stage.lines.dense else lanes, len(parts), shared)
-        assert sharing.splits == 1
+        sharing = share(lines, 0 if stage.lines.inward else lanes, len(parts), shared, splits=False)
         read = [*self.read, *(argument for each in parts.values() for argument in each)]
         kept = self._keep(stage)
         walk, tensors = self._begin(lines, sharing, read, [*self._written(stage), *kept.values()])

@@ -35,7 +35,7 @@ def lower(task: Task) -> Launches:
     type = task.flow.types[node.outs[0]]
     if type.size:
         lines = Lines.of(type.shape, (node.attrs["axis"],))
-        lanes = widest(task.flow, [node.outs[0]], frozenset(node.outs)) if lines.dense else 0
+        lanes = widest(task.flow, [node.outs[0]], frozenset(node.outs)) if lines.inward else 0
         scan = _Scan(task, node.ins[0], lines, _share(lines, lanes))
         parts = scan.write_parts() if scan.sharing.splits > 1 else None
         scan.write(parts)
@@ -43,18 +43,18 @@ def lower(task: Task) -> Launches:
 
 
 def _share(lines: Lines, lanes: int) -> Sharing:
-    if lines.dense and lines.length > WARP:
+    if lines.inward and lines.length > WARP:
         warps = lines.length <= _SHORT and lines.count >= MULTIPROCESSORS
         sharing = Sharing(True, WARP, 4, lanes, False) if warps else Sharing(True, _THREADS, 1, lanes, False)
     else:
         beside = 128 if lines.count >= 128 * MULTIPROCESSORS else WARP
-        sharing = Sharing(lines.dense, 1, beside, 0, False)
+        sharing = Sharing(lines.inward, 1, beside, 0, False)
     blocks = sharing.blocks(lines)
     least = _PART if sharing.across == 1 else 8 * _PART
     if blocks >= MULTIPROCESSORS // 2 or lines.length < 2 * least:
         return sharing
     splits = min(-(-2 * MULTIPROCESSORS // blocks), lines.length // least)
-    return Sharing(sharing.dense, sharing.across, sharing.beside, sharing.lanes, False, splits)
+    return Sharing(sharing.inward, sharing.across, sharing.beside, sharing.lanes, False, splits)
 
 
 @define(eq=False)
@@ -81,7 +81,7 @@ class _Scan:
     def shape(self) -> tuple[int, int]:
         """Of the temporary with the sums of parts."""
         sizes = self.lines.count, self.sharing.splits
-        return sizes if self.sharing.dense else (sizes[1], sizes[0])
+        return sizes if self.sharing.inward else (sizes[1], sizes[0])
 
     def _begin(self, read: list[int], written: list[int]) -> tuple[Walk, dict[int, Operand]]:
         task, sharing = self.task, self.sharing

@@ -72,7 +72,7 @@ class Turn:
         """The numbers of the elements along their line."""
         k = self.walk.k
         first = k.reg(self.along)
-        if not self.lanes or not self.walk.sharing.dense:
+        if not self.lanes or not self.walk.sharing.inward:
             return first
         return k.op("arith.addi", k.splat(first, self.lanes), k.counting(self.lanes))
 
@@ -110,7 +110,7 @@ class Walk:
             self.beside, self.mine = 0, self.thread
         elif sharing.across == 1:
             self.beside, self.mine = self.thread, 0
-        elif sharing.dense:
+        elif sharing.inward:
             self.beside, self.mine = k.div(self.thread, sharing.across), k.rem(self.thread, sharing.across)
         else:
             self.mine, self.beside = k.div(self.thread, sharing.beside), k.rem(self.thread, sharing.beside)
@@ -120,7 +120,7 @@ class Walk:
         if (units := sharing.units(lines)) % sharing.beside:
             self.row_valid = k.below(unit, units)
             unit = k.select(self.row_valid, k.reg(unit), k.reg(0))
-        self.row = unit if sharing.dense else k.mul(unit, max(sharing.lanes, 1))
+        self.row = unit if sharing.inward else k.mul(unit, max(sharing.lanes, 1))
         kept = tuple([n for n, along in lines.segments if not along])
         self.row_segments = coordinates(k, self.row, kept)
 
@@ -140,7 +140,7 @@ class Walk:
                 each = zip(self.row_segments, parts, strict=True)
                 axes = tuple([axis for where, sizes in each for axis in self.row_axes(where, sizes)])
                 axes = axes if self.row_segments else (0,) * len(shape)
-            lane = len(shape) - 1 if self.sharing.lanes and not self.sharing.dense else None
+            lane = len(shape) - 1 if self.sharing.lanes and not self.sharing.inward else None
             self._rows[shape] = Place(shape, lane, known_axes=axes, known_number=self.row)
         return self._rows[shape]
 
@@ -182,7 +182,7 @@ class Walk:
         return found
 
     def _each(self, lanes: int) -> int:
-        return max(lanes, 1) if self.sharing.dense else 1
+        return max(lanes, 1) if self.sharing.inward else 1
 
     def _loop(self, lines: Lines, lanes: int, visit: Visit, states: list[State]) -> list[State]:
         k, sharing = self.k, self.sharing
@@ -221,7 +221,7 @@ class Walk:
     def together(self, folds: Sequence[Fold], states: Sequence[State]) -> list[State]:
         """What the threads of each line have, of whose accumulators `states` are one thread's."""
         k, sharing = self.k, self.sharing
-        if not sharing.dense:
+        if not sharing.inward:
             return over_rows(k, folds, states, self.beside, self.mine, sharing.across, sharing.beside)
         whole = [over_lanes(k, fold, state) for fold, state in zip(folds, states, strict=True)]
         if sharing.across > WARP:
@@ -235,7 +235,7 @@ class Walk:
         """
         k, sharing = self.k, self.sharing
         number = self.split if part is None else part
-        if sharing.dense:
+        if sharing.inward:
             return Place(shape, None, known_number=k.add(k.mul(self.row, sharing.splits), number))
         lane = 1 if sharing.lanes else None
         return Place(shape, lane, known_number=k.add(k.mul(number, self.lines.count), self.row))
