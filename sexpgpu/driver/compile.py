@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
-from sexpgpu import __version__
+from sexpgpu import __version__, knobs
 from sexpgpu.diag import Diagnostics, SxError
 from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.dialects.signature import read_graph
@@ -21,6 +21,7 @@ from sexpgpu.lang.active import activated
 from sexpgpu.lang.collection import uncollected
 from sexpgpu.lang.selection import Selection
 from sexpgpu.lang.session import Session
+from sexpgpu.lang.shelf import Shelf
 from sexpgpu.lang.standard import standard_session
 from sexpgpu.lang.toplevel import FormResult
 from sexpgpu.passes.base import Timing, graphs
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
 """Where the standard modules are, as files a user can read."""
+COMPILER = tuple(LIBRARY.parent / part for part in ("dialects", "lang", "library", "trace"))
+"""What the Python code of a library function depends on."""
 
 
 @define(eq=False)
@@ -85,6 +88,9 @@ def new_session(diagnostics: Diagnostics) -> Session:
             session.load_prelude(LIBRARY / name)
     session.mender = _mended
     session.base.choices |= CHOICES
+    folder = knobs.cache_folder()
+    if folder is not None:
+        session.shelf = Shelf(session, folder, COMPILER)
     return session
 
 
@@ -137,7 +143,13 @@ def trace_in(
         diagnostics.report(fault.diagnostic)
     finally:
         diagnostics.arrange()
+        _keep(session)
     return done
+
+
+def _keep(session: Session) -> None:
+    if session.shelf is not None:
+        session.shelf.save()
 
 
 def finish(done: Compilation, pipeline: str = "shared") -> None:
@@ -181,6 +193,7 @@ def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, li
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
     diagnostics.arrange()
+    _keep(session)
     return session, diagnostics, results
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 from sexpgpu.diag import Diagnostic, Span
 from sexpgpu.lang.builtin import Builtin
 from sexpgpu.lang.forms import Symbol, setf_name, symbol
 from sexpgpu.lang.ir import Node
+from sexpgpu.lang.limits import several
 from sexpgpu.lang.place import Place, Trail
 
 VariableKind = Literal["lexical", "special", "dynamic", "constant"]
 """A `dynamic` one is named by `set` or a local `special` declaration: bindings of the name stay lexical elsewhere."""
+
+
+TICKS: Final = "tick*"
 
 
 class FunctionCell:
@@ -102,6 +107,7 @@ class Module:
         self.handled_types: list[tuple[Symbol, Place]] = []  # of conditions, undefined when a handler named them
         self.namespace: dict[str, Any] = {}
         self._keys: dict[int, str] = {}
+        self._scope: tuple[str, dict[int, str]] = ("", self._keys)
         self.aliases: set[str] = set()
         self.trails: dict[tuple[int, int, int, int], Trail] = {}
         self.classes: Diagnostic | None = None  # the refusal of a definition of a class or method
@@ -186,12 +192,29 @@ class Module:
 
     def constant(self, value: Any) -> str:
         """The name under which compiled code finds a constant object."""
-        known = self._keys.get(id(value))
+        scope, keys = self._scope
+        known = keys.get(id(value))
         if known is None:
-            known = f"'{len(self._keys)}"  # no variable's name: those end in a dot and a number
+            known = f"'{scope}{len(keys)}"  # no variable's name: those end in a dot and a number
             self.namespace[known] = value
-            self._keys[id(value)] = known
+            keys[id(value)] = known
         return known
+
+    @contextmanager
+    def constants(self, scope: str) -> Iterator[None]:
+        """Constants under names that begin with `scope`, for code that is kept: no other code has them."""
+        outer, self._scope = self._scope, (f"{scope}'", {})
+        try:
+            yield
+        finally:
+            self._scope = outer
+
+    def ticks(self, count: int) -> str:
+        """The name under which compiled code finds a function that takes so many steps."""
+        key = f"{TICKS}{count}"
+        if key not in self.namespace:
+            self.namespace[key] = several(self.namespace["tick"], count)
+        return key
 
     def named(self, key: str, value: Any) -> str:
         """The name under which compiled code finds `value`, `key` where that is free."""

@@ -55,7 +55,8 @@ class Modules:
     """The files required so far in a session, by their path.
 
     `overlay` holds the texts of files that differ from the disk's; `sought` every path that a require named, `loaded`
-    what was evaluated, in order of completion; `adopted` what was prepared and then required.
+    what was evaluated, in order of completion; `adopted` what was prepared and then required; `library_texts` the files
+    of the library that are read piece by piece.
     """
 
     def __init__(self, session: Session, standard: Path | None) -> None:
@@ -69,6 +70,7 @@ class Modules:
         self.sought: dict[str, None] = {}
         self.loaded: list[Loaded] = []
         self.adopted: dict[str, Loaded] = {}
+        self.library_texts: dict[str, Source] = {}
 
     def read(self, path: str) -> Source:
         """A file's text, of `overlay` or the disk; E-MOD-001 when it is not there, E-READ-011 when it is no text.
@@ -191,6 +193,8 @@ class Modules:
             for loaded in self.loaded:
                 if loaded.repeatable:
                     compile_all(loaded.module)
+        if self._session.shelf is not None:
+            self._session.shelf.save()
         self._ready |= {loaded.path: loaded for loaded in self.loaded if loaded.repeatable}
         for path in self._done:
             self._session.sources.pop(path, None)

@@ -33,6 +33,7 @@ from sexpgpu.lang.poison import poison_met
 from sexpgpu.lang.recovery import Recovery
 from sexpgpu.lang.redefinition import check_redefined, warn_twice
 from sexpgpu.lang.selection import Declared, Selected, Selection
+from sexpgpu.lang.shelf import Shelf
 from sexpgpu.lang.streams import TextOutput
 from sexpgpu.lang.toplevel import FormResult
 
@@ -61,6 +62,7 @@ class Session:
         self.failures: set[str] = set()
         self.used: set[int] = set()
         self.deferred: dict[int, Deferred] = {}
+        self.shelf: Shelf | None = None  # where compiled functions of the library are kept
         self.observer: Observer | None = None
         self.mender: Callable[[Session, SxError], SxError] | None = None  # looks for a fix of a located error
         self.recovery = Recovery()

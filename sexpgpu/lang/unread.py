@@ -55,6 +55,7 @@ def unread(session: Session, module: Module, source: Source) -> list[ReadForm | 
     parts = outline(source.text)
     if parts is None:
         return None
+    session.modules.library_texts[source.file] = source
     return [_waiting(source, part) or _read(session, module, source, part.start) for part in parts]
 
 

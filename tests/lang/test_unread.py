@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,8 @@ def facts(session: Session, module: Module) -> dict[Any, Any]:
     for name, cell in module.functions.items():
         info = info_of_function(cell.ref[0]) if cell.builtin is None and cell.defined else None
         if info is not None:
-            found[name.name] = (info.name, info.parameters, info.span, info.doc, cell.span, cell.redefined)
+            lambda_list = re.sub(r"(GIVEN)\d+", r"\1", repr(info.parameters))  # the numbers of generated names
+            found[name.name] = (info.name, lambda_list, info.span, info.doc, cell.span, cell.redefined)
     for name, macro in module.macros.items():
         found["macro", name.name] = (macro.shape, macro.span, macro.quiet)
     return found

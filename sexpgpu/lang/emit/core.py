@@ -21,7 +21,6 @@ from sexpgpu.lang.ir import (
     Seq,
     Single,
 )
-from sexpgpu.lang.limits import several
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.observe import OBSERVED, Observer, is_own
 from sexpgpu.lang.place import Place
@@ -152,7 +151,7 @@ class Emitter:
         steps = 1 + work // STEP
         if steps > 1:
             assert isinstance(call, ast.Name)
-            call.id = self.module.named(f"tick.{steps}", several(self.module.namespace["tick"], steps))
+            call.id = self.module.ticks(steps)
 
     # Statements.
 
