@@ -68,8 +68,11 @@ def _layer_norm(x: Array, weight: Array, bias: Array, *, eps: float, out: Severa
 
 
 def _mean_of(part: Array, out: Array) -> None:
-    """The mean of each line: a product with ones, for which NumPy is faster than for sums of short lines."""
-    np.matmul(part, np.ones((part.shape[1], 1), part.dtype), out=out)
+    """The mean of each line: a product with ones, for which NumPy is faster than for sums of short lines.
+
+    Line by line: a product of all of them would round a line by how many there are, and so by how a group is cut.
+    """
+    np.vecdot(part, np.ones(part.shape[1], part.dtype), out=out[:, 0])
     out /= part.shape[1]
 
 

@@ -27,7 +27,7 @@ from sexpgpu.dialects.context import Context
 from sexpgpu.passes.base import Pass, functions
 from sexpgpu.passes.patterns import activation, attention, cross_entropy, norm, softmax
 from sexpgpu.passes.patterns.matching import Match, Node, View, outside
-from sexpgpu.passes.recomputing.clones import REGION
+from sexpgpu.passes.recomputing.marks import REGION
 
 AS, FELL_BACK = "sx.as", "sx.fell_back"
 

@@ -28,10 +28,10 @@ from sexpgpu.passes.base import Pass, functions, graphs, parse_pass, run_pipelin
 from sexpgpu.passes.flow import operations_of
 from sexpgpu.passes.plan_memory import ARENA
 from sexpgpu.passes.recomputing.choice import chains, peak, ranking
-from sexpgpu.passes.recomputing.clones import CLONE, REGION, compute_again
+from sexpgpu.passes.recomputing.clones import compute_again
+from sexpgpu.passes.recomputing.marks import BUDGET, CLONE, KEPT_ALL, REGION
 from sexpgpu.passes.recomputing.saved import Saved, gradients_from, read_saved
 
-BUDGET, KEPT_ALL = "sx.budget", "sx.kept_all"
 TRIES = 6
 """How often the passes that follow are tried on a copy."""
 CLOSE = 0.97
@@ -51,7 +51,7 @@ class Recompute(Pass):
 
     def run(self, module: Any, context: Context) -> str:
         marked = sum(_recompute_marked(func) for func in functions(module))
-        said = [f"{marked} marked operations again"] if marked else []
+        said = [f"{marked} marked operation{'s' * (marked != 1)} again"] if marked else []
         for func in graphs(module):
             budget = ir.IntegerAttr(func.attributes[BUDGET]).value if BUDGET in func.attributes else self.budget
             if budget and any(output.role == "grad" for output in read_outputs(func)):
@@ -144,7 +144,7 @@ def _fit(func: Any, budget: int, trial: _Trial) -> str:
     func.attributes[BUDGET] = ir.IntegerAttr.get(i64, budget)
     arena = trial.arenas[count]
     fits = "within" if arena <= budget else f"{arena - budget:,} above"
-    return f"{again} operations again: {everything:,} bytes become {arena:,}, {fits} the budget of {budget:,}"
+    return f"{again} operation{'s' * (again != 1)} again: {everything:,} bytes become {arena:,}, {fits} the budget of {budget:,}"
 
 
 def _search(saved: Saved, order: list[int], budget: int, trial: _Trial) -> int:

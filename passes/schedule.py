@@ -19,7 +19,7 @@ from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.groups import group_of
 from sexpgpu.passes.base import Pass, graphs
 from sexpgpu.passes.flow import operations_of, read_flow
-from sexpgpu.passes.recomputing.clones import CLONE
+from sexpgpu.passes.recomputing.marks import CLONE
 from sexpgpu.plan.order import better_order
 
 

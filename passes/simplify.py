@@ -31,7 +31,7 @@ from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.base import Pass, functions
-from sexpgpu.passes.recomputing.clones import CLONE
+from sexpgpu.passes.recomputing.marks import CLONE
 from sexpgpu.passes.unused import has_private, prune_loops, remove_uncalled
 
 FOLD_LIMIT = 4096

@@ -230,6 +230,8 @@ class RunConfig:
     keep_every: int | None = None
     max_skipped: int = 3
     deterministic: bool = False
+    memory: int | None = None  # bytes that the run may hold at once
+    recompute: Literal["auto"] | None = None
     span: Span | None = None
 
 

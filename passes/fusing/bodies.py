@@ -17,6 +17,9 @@ from sexpgpu.passes.fusing.lines import Ints, leading, repeated
 from sexpgpu.passes.fusing.reading import ARGUMENT, Reading, shape_of
 from sexpgpu.passes.fusing.tiling import least_axes, tile_sizes
 
+FOLDING = 4
+"""Tensors as large as the largest that a group which folds is taken to need at once."""
+
 
 @frozen
 class Body:
@@ -152,7 +155,7 @@ def _span(reading: Reading, op: int) -> _Span:
 
 def cut(reading: Reading, cluster: Cluster, body: Body) -> tuple[Body, Cut]:
     """Tiles for a body; what the tiles cannot make for themselves stays outside and becomes an operand."""
-    live = live_bytes(reading, body)
+    live = _folded_bytes(reading, cluster) if cluster.folded else live_bytes(reading, body)
     spans = {op: _span(reading, op) for op in body.broadcasts}
     needed = least_axes(cluster.lead, live)
     body = without(reading, body, [op for op, span in spans.items() if span.most < needed])
@@ -173,6 +176,12 @@ def cut(reading: Reading, cluster: Cluster, body: Body) -> tuple[Body, Cut]:
     if not any(tiled) and all(folds):  # sums of what is the same for every tile
         return body, _uncut(body)
     return body, Cut(sizes, (*tiled, *(not fold for fold in folds)), folds)
+
+
+def _folded_bytes(reading: Reading, cluster: Cluster) -> int:
+    """What a group that folds is taken to need, whatever else is in it: a sum has the same parts in any group."""
+    width = max(numpy_dtype(reading.types[v].dtype).itemsize for v in cluster.folded)
+    return FOLDING * cluster.largest * width
 
 
 def _uncut(body: Body) -> Cut:

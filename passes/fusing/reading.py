@@ -16,7 +16,7 @@ from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.fusing.lines import Ints, Treatment, leading, treatments
-from sexpgpu.passes.recomputing.clones import CLONE
+from sexpgpu.passes.recomputing.marks import CLONE
 from sexpgpu.tensortype import TensorType
 
 ARGUMENT = -1

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlir import ir
 
-REGION, CLONE = "sx.checkpoint", "sx.recompute"
+from sexpgpu.passes.recomputing.marks import CLONE, REGION
 
 
 def compute_again(

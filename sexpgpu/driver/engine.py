@@ -10,6 +10,7 @@ from sexpgpu import knobs
 from sexpgpu.diag import Span
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.indices import index_fields
+from sexpgpu.driver.memory import write_budget
 from sexpgpu.driver.pipeline import run_named, whole
 from sexpgpu.driver.planning import by_module
 from sexpgpu.experiment import Experiment
@@ -78,6 +79,7 @@ class CpuEngine:
             else:
                 declared = next(e for e in done.declared.evaluations if e.name == graph)
                 trace_evaluation(tracer, done.traced.contract, declared, rows)
+        write_budget(done.traced, tracer.module)
         run_named(tracer.module, done.context, whole("cpu"), done.passes.again(f"{graph}-{rows}"))
         return tracer.module
 

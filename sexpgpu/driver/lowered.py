@@ -17,11 +17,14 @@ from sexpgpu.dialects.signature import type_of
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.explain import place_of
 from sexpgpu.driver.lowering import GraphRow, GroupRow, Launch, Lowering, summed
+from sexpgpu.driver.memory import limit_of, needs
+from sexpgpu.driver.planning import plans_of
 from sexpgpu.experiment import Experiment
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.flow import operations_of
 from sexpgpu.passes.plan_memory import ARENA, LIVE, PEAK
 from sexpgpu.passes.raise_ import AS
+from sexpgpu.passes.recomputing.marks import BUDGET, CLONE, KEPT_ALL
 
 COMPOSITES = {"attention": "attention", "cross_entropy": "cross-entropy tail", "norm": "norms"}
 FAMILIES = {
@@ -45,7 +48,14 @@ def cpu_lowering(done: Compilation) -> Lowering:
     for func in graphs(done.module):
         if len(func.regions[0].blocks[0].arguments):
             rows.append(_row(by_symbol[ir.StringAttr(func.attributes["sym_name"]).value], func))
-    return Lowering(f"cpu {platform.machine()}, interpreter", tuple(_by_update(experiment, rows)))
+    device = f"cpu {platform.machine()}, interpreter"
+    return Lowering(device, tuple(_by_update(experiment, rows)), tuple(_notes(done)))
+
+
+def _notes(done: Compilation) -> Iterator[tuple[str, str]]:
+    assert done.traced is not None
+    if limit_of(done.traced.run) is not None:
+        yield "memory", str(needs(done.traced, plans_of(done.module, done.context)))
 
 
 def _by_update(experiment: Experiment, rows: list[GraphRow]) -> Iterator[GraphRow]:
@@ -73,6 +83,9 @@ def _row(name: str, func: Any) -> GraphRow:
         arena=arena,
         lower_bound=live,
         peak_place=place_of(span_of(ops[peak].location)) if arena else "",
+        again=sum(CLONE in op.attributes for op in every),
+        kept_all=_integer(func, KEPT_ALL),
+        budget=_integer(func, BUDGET),
         launches=tuple(map(_launch, kernels)) if knobs.EXPLAIN.get() == "kernels" else (),
     )
 

@@ -42,8 +42,10 @@ class GraphRow:
     """A graph on a device: operations, kernels that one call launches, its regions, its products, its memory.
 
     `bytes_before` is what its operations read and write one by one, `bytes_after` what its kernels do. `arena` is the
-    memory planned for its values, `lower_bound` the most that is alive at once, at `peak_place`. `graphs` counts those
-    that a sum is made of, `captured` tells that the device submits it whole.
+    memory planned for its values, `lower_bound` the most that is alive at once, at `peak_place`. `again` counts the
+    operations that the gradients compute again; where that was for a `budget`, in bytes of the arena, `kept_all` is
+    what the arena would take without. `graphs` counts those that a sum is made of, `captured` tells that the device
+    submits it whole.
     """
 
     name: str
@@ -56,6 +58,9 @@ class GraphRow:
     arena: int
     lower_bound: int
     peak_place: str
+    again: int = 0
+    kept_all: int = 0
+    budget: int = 0
     graphs: int = 1
     captured: bool = False
     launches: tuple[Launch, ...] = ()  # of the first of its graphs, where they are asked for

@@ -73,3 +73,16 @@ def _memory(row: GraphRow) -> Iterator[str]:
     if row.arena:
         peak = f", at {row.peak_place}" if row.peak_place else ""
         yield f"    {'memory':{FAMILY}} {size(row.arena)}, {size(row.lower_bound)} alive at once{peak}"
+    if row.again:
+        yield f"    {'computed again':{FAMILY}} {plural(row.again, 'operation')}{_budget(row)}"
+    elif row.budget:
+        yield f"    {'computed again':{FAMILY}} nothing{_budget(row)}"
+
+
+def _budget(row: GraphRow) -> str:
+    if not row.budget:
+        return ""
+    instead = f", {size(row.kept_all)} without" if row.kept_all else ""
+    over = row.arena - row.budget
+    fits = f": {size(over)} more than it" if over > 0 else ""
+    return f"{instead}, for a budget of {size(row.budget)}{fits}"

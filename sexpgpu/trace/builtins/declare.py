@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+from sexpgpu import knobs
 from sexpgpu.diag import Culprit, error
 from sexpgpu.experiment import RunConfig
 from sexpgpu.lang.active import as_function
@@ -142,7 +143,8 @@ def _positive(what: str, value: Any, role: str) -> int:
 
 @library.builtin(
     "%defrun",
-    "(&key steps epochs microbatches precision seed clip-norm log-every checkpoint deterministic max-skipped)",
+    "(&key steps epochs microbatches precision seed clip-norm log-every checkpoint deterministic max-skipped"
+    " memory recompute)",
 )
 def defrun(**given: Any) -> Any:
     """Declare the run; E-RUN-010 unless exactly one of :steps and :epochs is given."""
@@ -160,6 +162,7 @@ def defrun(**given: Any) -> Any:
 
     precision: Any = given.get("precision", "f32")
     precision = checks.of("f32", lambda: arguments.choice("defrun", precision, ":precision", arguments.PRECISIONS))
+    memory = checks.of(None, lambda: _memory(given.get("memory", NIL)))
     run = RunConfig(
         positive(given, "steps"),
         positive(given, "epochs"),
@@ -173,6 +176,8 @@ def defrun(**given: Any) -> Any:
         positive(checkpoint, "keep-every"),
         positive(given, "max_skipped") or 3,
         given.get("deterministic", NIL) is not NIL,
+        memory,
+        checks.of(None, lambda: _recompute(given.get("recompute", NIL), memory)),
         current_span(),
     )
     checks.end()
@@ -198,3 +203,34 @@ def _clip_norm(value: Any) -> float | None:
         message = f"`defrun`: {role} must be greater than 0"
         raise error("E-RUN-012", message, actual=show(value), culprit=arguments.behind(role))
     return norm
+
+
+def _memory(value: Any) -> int | None:
+    """Bytes: a whole number, or a string as SEXPGPU_MEMORY takes it."""
+    if not isinstance(value, str):
+        return None if value is NIL else _positive("defrun", value, ":memory")
+    try:
+        return knobs.size(value)
+    except ValueError:
+        raise error(
+            "E-ARG-010",
+            "`defrun`: :memory must be a size",
+            expected='bytes, or a size such as "8GiB"',
+            actual=show(value),
+            culprit=arguments.behind(":memory"),
+        ) from None
+
+
+def _recompute(value: Any, memory: int | None) -> Literal["auto"] | None:
+    if value is NIL:
+        return None
+    arguments.choice("defrun", value, ":recompute", ("auto",))
+    if memory is None and knobs.MEMORY.get() is None:
+        raise error(
+            "E-RUN-013",
+            "`defrun`: :recompute :auto without a limit of memory",
+            expected="what the run may hold at once",
+            help='(defrun ... :recompute :auto :memory "8GiB"), or SEXPGPU_MEMORY',
+            culprit=arguments.behind(":recompute"),
+        )
+    return "auto"
