@@ -1,160 +1,109 @@
-"""Convolutions and their two derivatives, each element of the result a sum of products found by one warp.
+"""Convolutions and their two derivatives as matrix products whose factors are nowhere in memory.
 
-    y[n, o, p]  = sum over c, k of  x[n, c, p stride + k dilation - low] w[o, c, k]
-    x'[n, c, e] = sum over o, k of  g[n, o, p] w[o, c, k]    where  e = p stride + k dilation - low
-    w'[o, c, k] = sum over n, p of  x[n, c, p stride + k dilation - low] g[n, o, p]
+    y[n, o, p]  = sum over c, k of  w[o, c, k] x[n, c, e]
+    x'[n, c, e] = sum over o, k of  w[o, c, k] g[n, o, p]
+    w'[o, c, k] = sum over n, p of  g[n, o, p] x[n, c, e]        where  e = p stride + k dilation - low
 
-The lanes share the sum, its last axis the closest, and fold it by a tree.
+For each group of channels, rows are the first index of a result and columns the others (images too), and the sum is
+over what is left. A factor's element is found by its line and its place in the sum when a block brings it to shared
+memory; what is padding is zero there. Chetlur et al., "cuDNN: efficient primitives for deep learning" (2014).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from attrs import frozen
+from attrs import define, frozen
 
 from sexpgpu.dialects.opdef import Window
 from sexpgpu.dialects.window import Windows
-from sexpgpu.passes.gpu.kernel import WARP, Index, Kernel, Reg
-from sexpgpu.passes.gpu.layout import Ints, Place, coordinates
-from sexpgpu.passes.gpu.memory import Operand, load, store
-from sexpgpu.passes.gpu.scalar import REGISTER
-from sexpgpu.passes.gpu.sweep import fused, over_warp
+from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Pointer, Reg
+from sexpgpu.passes.gpu.layout import Layout, coordinates, offset_of
+from sexpgpu.passes.gpu.memory import WIDEST, Operand
+from sexpgpu.passes.gpu.product import Number, Product, write
+from sexpgpu.passes.gpu.product_factor import Along, Factor
+from sexpgpu.passes.gpu.product_tiling import Problem
+from sexpgpu.passes.gpu.scalar import MEMORY, loaded
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.plan.dataflow import Node
 from sexpgpu.plan.records import Launches
 
-THREADS = 128
+Axes = tuple[Index, ...]
+Find = Callable[[Index, Index, Index], tuple[Axes, Reg | None]]
+"""The axes of a tensor's element by group, line and place in the sum, and whether it is no padding."""
 
 
-@frozen(eq=False)
-class _Sum:
-    """One element of a result as a sum over `over`: at each place of it two factors, or nothing."""
+@define(eq=False)
+class Found:
+    """A factor whose elements `find` says, of a tensor in memory."""
 
-    task: Task
-    node: Node
-    side: str
-    windows: Windows
-    filters: int
-    channels: int
-    groups: int
+    kernel: Kernel
+    operand: Operand
+    lines: int
+    depth: int
+    lanes: int
+    along: Along
+    find: Find
 
     @property
-    def over(self) -> Ints:
-        """The axes of the sum."""
-        kernel, count = self.windows.kernel, self.windows.count
-        first = self.task.type(self.node.ins[0]).shape
-        match self.side:
-            case "result":
-                return (self.channels // self.groups, *kernel)
-            case "operand":
-                return (self.filters // self.groups, *kernel)
-            case _:
-                return (first[0], *count)
+    def copied(self) -> bool:
+        return self.operand.dtype == "bf16" and self.lanes * BYTES["bf16"] in (4, 8, 16)
 
-    def term(
-        self, k: Kernel, tensors: dict[int, Operand], own: tuple[Index, ...], at: tuple[Index, ...], total: Reg
-    ) -> list[Reg]:
-        """The sum with the term at `at` added."""
-        a, b = (tensors[v] for v in self.node.ins)
-        per_filter, per_channel = self.filters // self.groups, self.channels // self.groups
-        match self.side:
-            case "result":
-                image, filter_, window = own[0], own[1], own[2:]
-                element, inside = self._element(k, window, at[1:])
-                channel = k.add(k.mul(k.div(filter_, per_filter), per_channel), at[0])
-                first, second = (image, channel, *element), (filter_, *at)
-            case "operand":
-                image, channel, element = own[0], own[1], own[2:]
-                window, inside = self._window(k, element, at[1:])
-                filter_ = k.add(k.mul(k.div(channel, per_channel), per_filter), at[0])
-                first, second = (image, filter_, *window), (filter_, k.rem(channel, per_channel), *at[1:])
-            case _:
-                filter_, channel, places = own[0], own[1], own[2:]
-                element, inside = self._element(k, at[1:], places)
-                channel = k.add(k.mul(k.div(filter_, per_filter), per_channel), channel)
-                first, second = (at[0], channel, *element), (at[0], filter_, *at[1:])
+    def read(self, batch: Index, line: Index, place: Index) -> Reg:
+        k = self.kernel
+        axes, inside = self.find(batch, line, place)
+        at = self._index(axes)
+        if inside is not None:
+            at = k.select(inside, k.reg(at), k.reg(self.operand.layout.offset))
+        value = loaded(k, k.load(self.operand.pointer, at, self.lanes), self.operand.dtype)
+        if inside is None:
+            return value
+        return k.select(inside, value, k.const(0, value.type, value.lanes))
 
-        def multiplied() -> list[Reg]:
-            factors = [
-                load(k, tensor, Place(tensor.layout.shape, None, known_axes=axes), 0)
-                for tensor, axes in ((a, first), (b, second))
-            ]
-            return [fused(k, *factors, total)]
+    def address(self, batch: Index, line: Index, place: Index) -> tuple[Pointer, Index]:
+        axes, _ = self.find(batch, line, place)
+        return self.operand.pointer, self._index(axes)
 
-        return multiplied() if inside is None else k.either(inside, multiplied, [total])
+    def _index(self, axes: Axes) -> Index:
+        layout = self.operand.layout
+        return self.kernel.add(offset_of(self.kernel, axes, layout.strides), layout.offset)
 
-    def _element(
-        self, k: Kernel, window: tuple[Index, ...], place: tuple[Index, ...]
-    ) -> tuple[tuple[Index, ...], Reg | None]:
-        """The element of x at a place of a window, and whether it is no padding."""
+
+@frozen
+class Convolution:
+    """The sizes of a convolution: x [images, channels, sizes...], w [filters, channels / groups, kernel...]."""
+
+    images: int
+    channels: int
+    filters: int
+    groups: int
+    windows: Windows
+
+    @property
+    def channels_each(self) -> int:
+        """Channels of a group."""
+        return self.channels // self.groups
+
+    @property
+    def filters_each(self) -> int:
+        """Filters of a group."""
+        return self.filters // self.groups
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether windows are single elements, one beside another: then x is read as it lies."""
         w = self.windows
-        found: list[Index] = []
-        inside = None
-        for i, p, stride, dilation, low, high, n in zip(
-            window, place, w.stride, w.dilation, w.low, w.high, w.sizes, strict=True
-        ):
-            at = k.sub(k.add(k.mul(i, stride), k.mul(p, dilation)), low)
-            if low or high:
-                inside = _both(k, inside, k.op("arith.xori", k.outside(k.reg(at), n), k.const(1, "i1")))
-            found.append(at)
-        return tuple(found), inside
-
-    def _window(
-        self, k: Kernel, element: tuple[Index, ...], place: tuple[Index, ...]
-    ) -> tuple[tuple[Index, ...], Reg | None]:
-        """The window that has the element at a place of it, and whether there is one."""
-        w = self.windows
-        found: list[Index] = []
-        inside = None
-        for e, p, stride, dilation, low, n in zip(element, place, w.stride, w.dilation, w.low, w.count, strict=True):
-            begins = k.reg(k.sub(k.add(e, low), k.mul(p, dilation)))
-            inside = _both(k, inside, k.compare("ge", begins, k.reg(0)))
-            if stride > 1:
-                inside = _both(k, inside, k.compare("eq", k.reg(k.rem(begins, stride)), k.reg(0)))
-            number = k.reg(k.div(begins, stride))
-            inside = _both(k, inside, k.below(number, n))
-            found.append(number)
-        return tuple(found), inside
+        return w.count == w.sizes and all(n == 1 for n in (*w.kernel, *w.stride))
 
 
-def _both(k: Kernel, a: Reg | None, b: Reg) -> Reg:
-    return b if a is None else k.op("arith.andi", a, b)
-
-
-def lower(task: Task) -> Launches:
-    """One kernel for one convolution or derivative of one."""
-    (node,) = task.flow.nodes
-    size = task.type(task.result(0)).size
-    if not size:
-        return task.lowered()
-    sum_ = _sum_of(task, node)
-    warps = THREADS // WARP
-    k, tensors = task.begin(list(dict.fromkeys(node.ins)), [task.result(0)], -(-size // warps), THREADS)
-    result = tensors[task.result(0)]
-    thread = k.thread()
-    lane = k.reg(k.rem(thread, WARP))
-    number = k.add(k.mul(k.block_number(), warps), k.div(thread, WARP))
-    with k.when(k.below(number, size)):
-        place = Place(task.type(task.result(0)).shape, None, known_number=number)
-        own = place.axes(k)
-        zero = k.const(0, REGISTER[result.dtype])
-        with k.loop(lane, math.prod(sum_.over), WARP, [zero]) as turn:
-            at = coordinates(k, turn.index, sum_.over)
-            turn.next(*sum_.term(k, tensors, own, at, turn.carried[0]))
-        total = over_warp(k, turn.results[0], "addf")
-        with k.when(k.compare("eq", lane, k.reg(0))):
-            store(k, result, place, total, 0)
-    k.end()
-    return task.lowered()
-
-
-def _sum_of(task: Task, node: Node) -> _Sum:
+def convolution_of(task: Task, node: Node) -> Convolution:
+    """The sizes of the convolution that a node is, or is a derivative of."""
     assert node.record is not None
     kind = node.record.kind
     assert isinstance(kind, Window)
     first, second = (task.type(v).shape for v in node.ins)
-    made = task.type(task.result(0)).shape
+    made = task.flow.types[node.outs[0]].shape
     match kind.side:
         case "result":
             x, w = first, second
@@ -163,5 +112,155 @@ def _sum_of(task: Task, node: Node) -> _Sum:
         case _:
             x, w = first, made
     stride, low, high, dilation, groups = (node.attrs[name] for name in ("stride", "low", "high", "dilation", "groups"))
-    windows = Windows(x[2:], w[2:], stride, low, high, dilation)
-    return _Sum(task, node, kind.side, windows, w[0], x[1], groups)
+    return Convolution(x[0], x[1], w[0], groups, Windows(x[2:], w[2:], stride, low, high, dilation))
+
+
+def lower(task: Task) -> Launches:
+    """The kernels of a product: one, or two where the sum is in parts."""
+    (node,) = task.flow.nodes
+    conv = convolution_of(task, node)
+    assert node.record is not None
+    assert isinstance(node.record.kind, Window)
+    dtype = task.type(node.ins[0]).dtype
+    windows, sizes = math.prod(conv.windows.count), math.prod(conv.windows.sizes)
+    kernel = math.prod(conv.windows.kernel)
+    factors: Callable[[Kernel, Convolution, Operand, Operand], tuple[Factor, Factor]]
+    number: Number | None = None
+    match node.record.kind.side:
+        case "result":
+            shape = conv.filters_each, conv.images * windows, conv.channels_each * kernel
+            number, run = _by_image(conv.filters_each, conv.filters, windows), windows
+            factors = _result_factors
+        case "operand":
+            shape = conv.channels_each, conv.images * sizes, conv.filters_each * kernel
+            number, run = _by_image(conv.channels_each, conv.channels, sizes), sizes
+            factors = _operand_factors
+        case _:
+            shape = conv.filters_each, conv.channels_each * kernel, conv.images * windows
+            run = conv.channels_each * kernel
+            factors = _kernel_factors
+
+    def opened(k: Kernel, operands: dict[int, Operand]) -> tuple[Factor, Factor]:
+        first, second = (operands[v] for v in node.ins)
+        return factors(k, conv, first, second)
+
+    write(Product(task, node, Problem(conv.groups, *shape, dtype), opened, run, number))
+    return task.lowered()
+
+
+def _by_image(lines: int, all_lines: int, run: int) -> Callable[[Kernel, Index, Index, Index], Index]:
+    """Numbers in [images, all_lines, run], of rows that are lines of a group and columns that are [images, run]."""
+
+    def number(k: Kernel, group: Index, row: Index, column: Index) -> Index:
+        image, place = k.div(column, run), k.rem(column, run)
+        line = k.add(k.add(k.mul(image, all_lines), k.mul(group, lines)), row)
+        return k.add(k.mul(line, run), place)
+
+    return number
+
+
+def _result_factors(k: Kernel, conv: Convolution, x: Operand, w: Operand) -> tuple[Factor, Factor]:
+    over = (conv.channels_each, *conv.windows.kernel)
+
+    def weight(group: Index, line: Index, place: Index) -> tuple[Axes, None]:
+        return (k.add(k.mul(group, conv.filters_each), line), *coordinates(k, place, over)), None
+
+    def element(group: Index, line: Index, place: Index) -> tuple[Axes, Reg | None]:
+        image, *window = coordinates(k, line, (conv.images, *conv.windows.count))
+        channel, *within = coordinates(k, place, over)
+        at, inside = _element(k, conv.windows, window, within)
+        return (image, k.add(k.mul(group, conv.channels_each), channel), *at), inside
+
+    depth, columns = math.prod(over), conv.images * math.prod(conv.windows.count)
+    lanes = _lanes(x, 2, columns) if conv.is_plain else 0
+    return (
+        Found(k, w, conv.filters_each, depth, _lanes(w, 1, depth), "depth", weight),
+        Found(k, x, columns, depth, lanes, "lines", element),
+    )
+
+
+def _operand_factors(k: Kernel, conv: Convolution, g: Operand, w: Operand) -> tuple[Factor, Factor]:
+    over = (conv.filters_each, *conv.windows.kernel)
+
+    def weight(group: Index, line: Index, place: Index) -> tuple[Axes, None]:
+        filter_, *within = coordinates(k, place, over)
+        return (k.add(k.mul(group, conv.filters_each), filter_), line, *within), None
+
+    def window(group: Index, line: Index, place: Index) -> tuple[Axes, Reg | None]:
+        image, *at = coordinates(k, line, (conv.images, *conv.windows.sizes))
+        filter_, *within = coordinates(k, place, over)
+        found, inside = _window(k, conv.windows, at, within)
+        return (image, k.add(k.mul(group, conv.filters_each), filter_), *found), inside
+
+    depth, columns = math.prod(over), conv.images * math.prod(conv.windows.sizes)
+    return (
+        Found(k, w, conv.channels_each, depth, 0, "depth", weight),
+        Found(k, g, columns, depth, 0, "lines", window),
+    )
+
+
+def _kernel_factors(k: Kernel, conv: Convolution, x: Operand, g: Operand) -> tuple[Factor, Factor]:
+    over = (conv.images, *conv.windows.count)
+
+    def cotangent(group: Index, line: Index, place: Index) -> tuple[Axes, None]:
+        image, *window = coordinates(k, place, over)
+        return (image, k.add(k.mul(group, conv.filters_each), line), *window), None
+
+    def element(group: Index, line: Index, place: Index) -> tuple[Axes, Reg | None]:
+        channel, *within = coordinates(k, line, (conv.channels_each, *conv.windows.kernel))
+        image, *window = coordinates(k, place, over)
+        at, inside = _element(k, conv.windows, window, within)
+        return (image, k.add(k.mul(group, conv.channels_each), channel), *at), inside
+
+    depth, columns = math.prod(over), conv.channels_each * math.prod(conv.windows.kernel)
+    lanes = _lanes(x, 2, depth) if conv.is_plain else 0
+    return (
+        Found(k, g, conv.filters_each, depth, _lanes(g, 2, depth), "depth", cotangent),
+        Found(k, x, columns, depth, lanes, "depth", element),
+    )
+
+
+def _lanes(operand: Operand, first: int, count: int) -> int:
+    """Elements of the axes from `first` on that are read at once, where `count` are along the product."""
+    layout, item = operand.layout, BYTES[MEMORY[operand.dtype]]
+    if not Layout(layout.shape[first:], layout.strides[first:]).is_dense:
+        return 0
+    run = math.prod(layout.shape[first:])
+    others = (*layout.strides[:first], layout.offset, run, count)
+    return next((n for n in (8, 4, 2) if n * item <= WIDEST and all(s % n == 0 for s in others)), 0)
+
+
+def _element(k: Kernel, w: Windows, window: list[Index], place: list[Index]) -> tuple[Axes, Reg | None]:
+    """The element of x at a place of a window, and whether it is no padding."""
+    found: list[Index] = []
+    inside = None
+    for axis, n in enumerate(w.sizes):
+        begin = k.sub(k.mul(window[axis], w.stride[axis]), w.low[axis])
+        at = k.add(begin, k.mul(place[axis], w.dilation[axis]))
+        if w.low[axis] or w.high[axis]:
+            inside = _both(k, inside, _within(k, at, n))
+        found.append(at)
+    return tuple(found), inside
+
+
+def _window(k: Kernel, w: Windows, element: list[Index], place: list[Index]) -> tuple[Axes, Reg | None]:
+    """The window that has the element at a place of it, and whether there is one."""
+    found: list[Index] = []
+    inside = None
+    for axis, n in enumerate(w.count):
+        begin = k.sub(k.add(element[axis], w.low[axis]), k.mul(place[axis], w.dilation[axis]))
+        # One before the first window is no number of a window either, read as one without a sign.
+        number = k.div(begin, w.stride[axis])
+        inside = _both(k, inside, _within(k, number, n))
+        if w.stride[axis] > 1:
+            inside = _both(k, inside, k.compare("eq", k.reg(k.rem(begin, w.stride[axis])), k.reg(0)))
+        found.append(number)
+    return tuple(found), inside
+
+
+def _within(k: Kernel, index: Index, size: int) -> Reg:
+    return k.op("arith.xori", k.outside(k.reg(index), size), k.const(1, "i1"))
+
+
+def _both(k: Kernel, a: Reg | None, b: Reg) -> Reg:
+    return b if a is None else k.op("arith.andi", a, b)

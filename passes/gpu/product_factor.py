@@ -33,7 +33,9 @@ class Factor(Protocol):
     depth: int
     lanes: int
     along: Along
-    copied: bool
+
+    @property
+    def copied(self) -> bool: ...
 
     def read(self, batch: Index, line: Index, place: Index) -> Reg:
         """The elements at a line and a place in the sum, both inside."""
@@ -129,7 +131,6 @@ class Tensor:
     depth: int = field(init=False)
     lanes: int = field(init=False)
     along: Along = field(init=False)
-    copied: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         reading = self.reading
@@ -137,8 +138,10 @@ class Tensor:
         self.lines, self.depth = reversed(last) if reading.turned else last
         self.lanes = reading.lanes
         self.along = reading.along
-        bytes_copied = self.lanes * BYTES[MEMORY[reading.type.dtype]]
-        self.copied = reading.plain and bytes_copied in (4, 8, 16)
+
+    @property
+    def copied(self) -> bool:
+        return self.reading.plain and self.lanes * BYTES[MEMORY[self.reading.type.dtype]] in (4, 8, 16)
 
     def read(self, batch: Index, line: Index, place: Index) -> Reg:
         axes = self._axes(batch, line, place)
