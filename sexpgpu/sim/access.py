@@ -61,7 +61,7 @@ def locate(st: Lanes, m: Mask, ins: Instr, space: str, address: Array, width: in
     else:
         if int(a.min()) < 0 or int(a.max()) + width > st.shape.local:
             _outside(st, ins, a, lanes, width, st.shape.local, "local memory of the thread", kind)
-        index = a + lanes * st.shape.local
+        index = a + lanes * st.shape.local_stride
     touch = Touch(space, index, width, lanes, ins, kind)
     if st.checks.watching:
         watch.access(st, touch)

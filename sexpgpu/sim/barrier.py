@@ -46,7 +46,7 @@ def passes(crew: Crew, end: Wait, m: Mask) -> bool:
     if st.layout.warps.shape[1] * WARP < st.shape.padded:
         return False
     number = end.number(st)
-    if number.shape[0] > 1 or (end.threads is not None and not _everyone(st, end.threads(st))):
+    if number.shape[0] > 1 or number[0] > 15 or (end.threads is not None and not _everyone(st, end.threads(st))):
         return False
     st.counters.barriers += len(st.blocks)
     if st.clock is not None:

@@ -101,7 +101,7 @@ class GlobalTrace:
         """Whether block `later` has seen what block `earlier` did at `tick`."""
         seen = self.acquired.get(later, 0)
         known = self.released.get(earlier)
-        return known is not None and any(tick < u and at < seen for u, at in zip(known.upto, known.at, strict=True))
+        return known is not None and any(tick < u and at <= seen for u, at in zip(known.upto, known.at, strict=True))
 
 
 @define(eq=False)
@@ -194,7 +194,8 @@ def _against(
         if other < 0 and _all_ordered(trace, int(side.tick[now.at[k]]), int(now.block[k])):
             continue
         before = trace.instructions[int(side.place[now.at[k]]) - 1]
-        _race(st, touch, allocation, trace.granule, now, k, other, did, before)
+        thread = int((who[k] - 1) % threads) if who[k] > 0 else None
+        _race(st, touch, allocation, trace.granule, now, k, other, did, before, thread)
 
 
 def _all_ordered(trace: GlobalTrace, tick: int, block: int) -> bool:
@@ -233,7 +234,10 @@ def _same_place(st: Lanes, touch: Touch, allocation: Allocation, now: _Now, trac
     same = (now.at[a] == now.at[b]) & other
     if same.any():
         k = int(np.flatnonzero(same)[0])
-        _race(st, touch, allocation, trace.granule, now, int(a[k]), int(now.block[b[k]]), "wrote", touch.ins)
+        former = int(b[k])
+        thread = int(now.thread[former] - 1) % st.shape.threads
+        at = int(a[k])
+        _race(st, touch, allocation, trace.granule, now, at, int(now.block[former]), "wrote", touch.ins, thread)
 
 
 def _race(
@@ -246,12 +250,15 @@ def _race(
     other: int,
     did: str,
     before: Instr,
+    thread: int | None,
 ) -> None:
     verb = {"read": "reads", "atomic": "updates"}.get(touch.kind, "writes")
     own = other == int(now.block[k])
     whose = "another thread of its block" if own else "another block"
     at = f"byte {int(now.at[k]) * granule} of {allocation.name}"
     who = "which several blocks" if other < 0 else f"which block {unravel(other, st.shape.grid)}"
+    if thread is not None:
+        who += f", thread {unravel(thread, st.shape.block)},"
     st.fail(
         "E-SIM-024",
         f"a race: a thread {verb} global memory that {whose} {did} in the same launch",

@@ -47,7 +47,7 @@ class Decoder:
         """E-SIM-011: an instruction, or a form of one, that is not known."""
         return error(
             "E-SIM-011",
-            f"the instruction {'.'.join((ins.op, *ins.parts))} is not known" + (f": {why}" if why else ""),
+            f"the instruction {'.'.join((ins.op, *ins.parts))} is not known" + (f" in this form: {why}" if why else ""),
             span_of(self.program.file, ins),
             actual=ins.text,
             notes=source_note(ins),

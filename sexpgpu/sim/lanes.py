@@ -60,6 +60,11 @@ class Shape:
         """Bytes from the shared memory of a block to that of the next."""
         return -(-max(self.shared, 16) // 128) * 128
 
+    @property
+    def local_stride(self) -> int:
+        """Bytes from the local memory of a lane to that of the next."""
+        return -(-self.local // 16) * 16
+
 
 @define(eq=False)
 class Layout:
@@ -128,7 +133,7 @@ class Lanes:
         self.lane, self.block, self.thread = layout.lane, layout.block, layout.thread
         self.shared_base = layout.shared_base
         self.real = self.live = layout.real
-        self.local = np.zeros(self.size * self.shape.local + 16, np.uint8)
+        self.local = np.zeros(self.size * self.shape.local_stride + 16, np.uint8)
         self.shared_views = views_of(self.shared)
         self.local_views = views_of(self.local)
         self.chosen = (None, self.lane)

@@ -106,7 +106,7 @@ def flatten(source: Source, entry: Function) -> Program:
         offset,
         flat.shared,
         dynamic,
-        _up(flat.local, 16),
+        flat.local,
         entry.threads,
         entry.most_threads,
     )

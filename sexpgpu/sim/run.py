@@ -31,7 +31,7 @@ def run(code: Code, crews: Sequence[Crew], random: np.random.Generator | None) -
     while True:
         ready = [crew for crew in crews if crew.at]
         if not ready:
-            if not barrier.release(barriers):
+            if not barrier.release(barriers) and not any(_let_go(code, crew) for crew in crews):
                 if any(crew.held for crew in crews) or barriers:
                     barrier.stuck(code, crews, barriers)
                 return
@@ -123,6 +123,22 @@ def _gathered(st: Lanes, m: Mask, block: Block) -> tuple[Mask, Array | None]:
     late = (here & missing[:, None]).reshape(-1)
     ready = (here & ~missing[:, None]).reshape(-1)
     return (ready if ready.any() else None), late
+
+
+def _let_go(code: Code, crew: Crew) -> bool:
+    """Send on held lanes whose missing partners have ended: nobody waits for those. Whether there were such."""
+    done = False
+    for number, lanes in list(crew.held.items()):
+        ready, late = _gathered(crew.st, lanes, code.blocks[number])
+        if ready is None:
+            continue
+        done = True
+        crew.move(number, ready)
+        if late is None:
+            del crew.held[number]
+        else:
+            crew.held[number] = late
+    return done
 
 
 def _jump(crew: Crew, end: Jump, m: Mask) -> None:

@@ -68,7 +68,7 @@ def _place(st: Lanes, space: str, byte: int, lane: int) -> str:
         return st.memory.describe(byte + BASE)
     if space == "shared":
         return f"byte {byte - int(st.shared_base[lane])} of the block's shared memory"
-    return f"byte {byte - lane * st.shape.local} of the thread's local memory"
+    return f"byte {byte - lane * st.shape.local_stride} of the thread's local memory"
 
 
 def _mark(touch: Touch, shadow: Array) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.sim.exact import EDGES32
 from tests.sim.snippets import lanes, one
 
-PLAIN: dict[str, Callable[[object, object], bool]] = {
+PLAIN: dict[str, Callable[[float, float], bool]] = {
     "eq": operator.eq,
     "ne": operator.ne,
     "lt": operator.lt,

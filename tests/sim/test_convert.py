@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -45,7 +46,23 @@ def floats(kind: str) -> Array:
     """Edges, values around the limits of the integer types and halves between two integers, in a format."""
     form = FLOATS[kind]
     found = [int(x) for x in EDGES32] if kind == "f32" else []
-    around = [0.5, 1.5, 2.5, 0.49, 0.99, 127.5, 128.5, 255.5, 32767.5, 65535.5, 2.0**31, 2.0**32, 2.0**63, 2.0**64, 1e30]
+    around = [
+        0.5,
+        1.5,
+        2.5,
+        0.49,
+        0.99,
+        127.5,
+        128.5,
+        255.5,
+        32767.5,
+        65535.5,
+        2.0**31,
+        2.0**32,
+        2.0**63,
+        2.0**64,
+        1e30,
+    ]
     for x in around:
         for sign in (1, -1):
             bits = encode(Fraction(x) * sign, form)
@@ -69,7 +86,7 @@ def test_between_integers(result: str, source: str) -> None:
     assert [integer(int(v), result) for v in found] == [min(max(v, low), high) for v in x]
 
 
-ROUND = {"rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}
+ROUND: dict[str, Callable[[Fraction], int]] = {"rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}
 
 
 @pytest.mark.parametrize("mode", ROUND)
@@ -102,7 +119,9 @@ def test_integers_to_floats(source: str, result: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
-@pytest.mark.parametrize(("source", "result"), [("f64", "f32"), ("f64", "f16"), ("f32", "f16"), ("f32", "bf16"), ("f64", "bf16")])
+@pytest.mark.parametrize(
+    ("source", "result"), [("f64", "f32"), ("f64", "f16"), ("f32", "f16"), ("f32", "bf16"), ("f64", "bf16")]
+)
 def test_to_narrower_floats(source: str, result: str, mode: str) -> None:
     rng = np.random.default_rng(1)
     form, target = FLOATS[source], FLOATS[result]
@@ -151,7 +170,10 @@ def test_modifiers() -> None:
     assert one("cvt.rpi.f32.f32 %o, %a;", "f4", a=x)[:3].tolist() == [-1, 1, 2]
     relu = one("cvt.rn.relu.bf16x2.f32 %o, %a, %a;", "u4", a=x)
     assert [int(v) & 0xFFFF for v in relu[:4]] == [0, 0x3F00, 0x4000, 0x7FFF]
-    assert one("cvt.rn.satfinite.f16.f32 %o, %a;", "u2", a=np.array([1e6, -1e6], np.float32)).tolist() == [0x7BFF, 0xFBFF]
+    assert one("cvt.rn.satfinite.f16.f32 %o, %a;", "u2", a=np.array([1e6, -1e6], np.float32)).tolist() == [
+        0x7BFF,
+        0xFBFF,
+    ]
 
 
 def test_tf32() -> None:

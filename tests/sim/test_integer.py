@@ -73,9 +73,7 @@ def test_the_upper_half_and_the_whole_of_a_product(kind: str) -> None:
     ]
     if bits < 64:
         wide = f"u{bits // 4}"
-        assert one(f"mul.wide.{kind} %o, %a, %b;", wide, a=a, b=b).tolist() == [
-            x & (1 << 2 * bits) - 1 for x in whole
-        ]
+        assert one(f"mul.wide.{kind} %o, %a, %b;", wide, a=a, b=b).tolist() == [x & (1 << 2 * bits) - 1 for x in whole]
         c = np.arange(len(a)).astype(wide)
         assert one(f"mad.wide.{kind} %o, %a, %b, %c;", wide, a=a, b=b, c=c).tolist() == [
             (x + int(y)) & (1 << 2 * bits) - 1 for x, y in zip(whole, c, strict=True)

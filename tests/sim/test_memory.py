@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from sexpgpu.sim import Checks
 from tests.sim.snippets import HEAD, Array, entry, launch
-
-
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
@@ -102,7 +102,7 @@ def test_variables_of_a_module() -> None:
     assert not rows[:, 4:8].any()
 
 
-UPDATES = {
+UPDATES: dict[str, Callable[[int, int], int]] = {
     "add": lambda old, new: (old + new) & 0xFFFFFFFF,
     "min": min,
     "max": max,
@@ -140,7 +140,8 @@ def test_compare_and_swap_and_float_sums() -> None:
     body = """
       .reg .b32 %v, %old; .reg .f32 %f; .reg .u64 %to; .reg .f64 %d;
       atom.global.cas.b32 %old, [%p0], %i, 77; mad.wide.u32 %to, %i, 4, %p1; st.global.u32 [%to], %old;
-      cvt.rn.f32.u32 %f, %i; red.global.add.f32 [%p0+4], %f; cvt.f64.f32 %d, %f; red.relaxed.gpu.global.add.f64 [%p0+8], %d;
+      cvt.rn.f32.u32 %f, %i; red.global.add.f32 [%p0+4], %f; cvt.f64.f32 %d, %f;
+      red.relaxed.gpu.global.add.f64 [%p0+8], %d;
     """
     start = np.zeros(4, np.uint32)
     report, (cell, olds) = launch(entry(body, 2), start, 128)
@@ -166,7 +167,8 @@ def test_order_of_atomic_updates_is_random_where_warps_are() -> None:
 
 def test_parameters() -> None:
     text = f"""{HEAD}
-    .visible .entry k(.param .u64 .ptr .global .align 16 out, .param .align 8 .b8 box[12], .param .u16 small, .param .f32 real)
+    .visible .entry k(.param .u64 .ptr .global .align 16 out, .param .align 8 .b8 box[12],
+      .param .u16 small, .param .f32 real)
     {{
       .reg .u64 %p; .reg .b32 %a, %b, %c; .reg .b16 %h; .reg .f32 %f;
       ld.param.u64 %p, [out]; ld.param.v2.b32 {{%a, %b}}, [box]; ld.param.u32 %c, [box+8]; ld.param.u16 %h, [small];
