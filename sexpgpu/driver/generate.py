@@ -9,14 +9,14 @@ from typing import Any
 
 from attrs import frozen
 
+from sexpgpu import knobs
 from sexpgpu.diag import SxError, error, nearest
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
-from sexpgpu.driver.engine import CpuEngine
-from sexpgpu.driver.planning import prepare
+from sexpgpu.driver.devices import engine_of, opened, prepare_for
 from sexpgpu.experiment import Experiment, Generator
 from sexpgpu.lang.selection import Selection
-from sexpgpu.runtime.calls import Calls, contexts_of
+from sexpgpu.runtime.calls import Calls, contexts_of, placed
 from sexpgpu.runtime.checkpoint import CHECKPOINTS, INDEX
 from sexpgpu.runtime.generate import Generation
 from sexpgpu.runtime.loading import Loaders
@@ -56,17 +56,19 @@ class Answer:
 def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
     """Compile the run's own sources under its own selection and run the generator on its newest good checkpoint.
 
+    It runs on SEXPGPU_DEVICE.
+
     E-CKPT-008 where `run` is neither a run nor a checkpoint, E-RUN-035 for a generator that is not there. E-IO-107 and
     E-IO-001 before anything is sampled where the files of its samples could not be written.
     """
     checkpoint = _checkpoint(request.run)
     index = read_index(checkpoint)
     file, overlay = _sources(checkpoint.parent.parent, index)
-    knobs = tuple(f"{knob['name']}={knob['value']}" for knob in index["manifest"]["knobs"])
+    values = tuple(f"{knob['name']}={knob['value']}" for knob in index["manifest"]["knobs"])
     flags = Flags(request.prompt, request.temperature, request.top_k, request.top_p, request.seed)
-    with open_context() as context:
-        done = compile_in(context, file, Selection(sets=knobs), pipeline=None, flags=flags, overlay=overlay)
-        prepare(done)
+    with opened(knobs.DEVICE.get()) as device, open_context() as context:
+        done = compile_in(context, file, Selection(sets=values), pipeline=None, flags=flags, overlay=overlay)
+        kernels = prepare_for(done, device)
         if done.experiment is None or done.diagnostics.errors:
             raise SxError(done.diagnostics.errors[0])
         generator = _chosen(done.experiment, request.name)
@@ -75,15 +77,14 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
         loaders = Loaders(done.experiment.run.microbatches)
         stage = restored.position.stage
         loader = loaders.stages(done.experiment.train_loader)[stage] if generator.at == "step" else None
-        calls, contexts = Calls(CpuEngine(done)), contexts_of(done.experiment)
+        calls, contexts = Calls(*engine_of(done, device, kernels)), contexts_of(done.experiment)
         batches = 1 if loader is None else loader.order.epoch_batches
         plan = make_plan(done.experiment.run, batches, None)
         views = Views(done.experiment, calls, plan, contexts)
         generation = Generation(done.experiment, calls, contexts, plan, views, loader, request.prompt, stage)
         step = restored.position.step
-        samples = generation.run(
-            generator, step, restored.tensors, lambda: False, lambda trip: told(trip, generator.trips)
-        )
+        tensors = placed(restored.tensors, done.experiment, calls.arrays)
+        samples = generation.run(generator, step, tensors, lambda: False, lambda trip: told(trip, generator.trips))
         assert samples is not None  # nobody stops it
         return Answer(generator.name, step, checkpoint, samples)
 

@@ -26,8 +26,8 @@ def initial_tensors(calls: Calls, contexts: Contexts, given: Mapping[str, Array]
     def initial(path: str, graph: str) -> Array:
         if path in given:
             return given[path]
-        drawn: Array = calls.get(graph)({"ctx": scalars})[0]
-        return drawn
+        (drawn,) = calls.get(graph)({"ctx": scalars})
+        return calls.arrays.host(drawn)
 
     params = {p.path: initial(p.path, p.init) for p in experiment.parameters}
     buffers = {}
@@ -42,8 +42,8 @@ def initial_tensors(calls: Calls, contexts: Contexts, given: Mapping[str, Array]
 def _first(state: State, calls: Calls, params: Mapping[str, Array], scalars: dict[str, Array]) -> Array:
     if state.init is None:
         return zeros(state.type)
-    made: Array = calls.get(state.init)({"param": {"param": params[state.param]}, "ctx": scalars})[0]
-    return made
+    (made,) = calls.get(state.init)({"param": {"param": params[state.param]}, "ctx": scalars})
+    return calls.arrays.host(made)
 
 
 def read_weights(path: Path, experiment: Experiment) -> dict[str, Array]:

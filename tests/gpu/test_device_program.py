@@ -10,7 +10,7 @@ from sexpgpu.experiment import Graph, Input, Output
 from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.program import CAPTURED, DeviceProgram
 from sexpgpu.gpu.transfer import upload
-from sexpgpu.plan.records import At, Given, GraphPlan, Into, Memory, Slot, Step, Turns, View
+from sexpgpu.plan.records import At, Given, GraphPlan, Into, Memory, Slot, Step, Turns
 from tests.gpu.devices import Simulated, compiled, type_of
 
 VECTOR = type_of((96,))
@@ -33,12 +33,22 @@ def test_a_graph_of_kernels_and_constants() -> None:
 
 
 def test_results_may_be_arguments_and_views_of_them() -> None:
-    plans = compiled([type_of((4, 24))], lambda b, v: (v[0], b("reshape", v[0], shape=(96,)), b("neg", v[0])))
+    plans = compiled(
+        [type_of((4, 24))],
+        lambda b, v: (
+            v[0],
+            b("reshape", v[0], shape=(96,)),
+            b("transpose", v[0], perm=(1, 0)),
+            b("slice", v[0], start=(0, 0), stop=(2, 24), step=(1, 1)),
+            b("slice", v[0], start=(1, 4), stop=(4, 20), step=(1, 2)),
+            b("flip", v[0], axes=(1,)),
+            b("neg", v[0]),
+        ),
+    )
     x = numbers((4, 24))
-    same, flat, negative = Simulated().program(plans)([x])
-    assert np.array_equal(same.numpy(), x)
-    assert np.array_equal(flat.numpy(), x.reshape(96))
-    assert np.array_equal(negative.numpy(), -x)
+    wanted = [x, x.reshape(96), x.T, x[:2], x[1:4, 4:20:2], x[:, ::-1], -x]
+    for found, array in zip(Simulated().program(plans)([x]), wanted, strict=True):
+        assert np.array_equal(found.numpy(), array)
 
 
 def test_bf16_values_are_rounded_on_the_device() -> None:
@@ -151,12 +161,6 @@ def test_a_loop_reads_rows_and_keeps_its_state(reverse: bool, turns: int) -> Non
 def plan_of_one(slot: Slot, result: int) -> GraphPlan:
     spec = Graph("g", "g", (Input("field", "x", VECTOR),), (Output("value", "y", slot.type),))
     return GraphPlan(spec, (Slot(VECTOR, Given(0)), slot), (), (), (result,), Memory(0, 0, 0))
-
-
-def test_a_part_of_a_tensor_is_no_result() -> None:
-    plans = compiled([VECTOR], lambda b, v: (b("neg", v[0]),))
-    with pytest.raises(ValueError, match="part of a tensor"):
-        Simulated().program(plans, plan_of_one(Slot(type_of((4,)), View(0)), 1))([numbers((96,))])
 
 
 def test_a_step_without_kernels_is_refused() -> None:

@@ -1,0 +1,86 @@
+"""Generators and samples of evaluations on the simulated device: what they emit is what they emit on the CPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.test_engine import sexpgpu
+
+FILE = """
+(require "sexpgpu/nn") (require "sexpgpu/optim")
+(def text (chars "text.txt"))
+(defloader train-loader (:batch 4 :order :random) (tokens (window text 9)))
+(defun prepare (batch) (let ((x (field batch 'tokens))) (values (slice x 1 0 -1) (slice x 1 1 nil))))
+(defmodel net ()
+  (defsub embed (embedding (vocab-size text) 8))
+  (defsub head (linear 8 (vocab-size text)))
+  (forward (x) (head (tanh (embed x)))))
+(def model (net))
+(defun objective (logits labels) (cross-entropy logits labels))
+(defun evaluate (logits labels)
+  (metric 'loss (cross-entropy logits labels))
+  (sample 'guess (slice (argmax logits) 0 0 1) :as :text))
+(defeval val (:loader train-loader :every 2 :batches 2))
+(def optimizer (ema 0.9 (adamw :lr 5e-2)))
+(defgenerator story (:trips 6)
+  (:init (ctx)
+    (let ((prompt (getf ctx :prompt)) (blank (zeros '(1 4) :dtype :i32)))
+      (if (null prompt) blank (slice (concat (list blank (reshape prompt '(1 -1))) 1) 1 -4 nil))))
+  (:trip (tokens i ctx)
+    (let ((next (slice (funcall model tokens) 1 -1 nil)))
+      (concat (list (slice tokens 1 1 nil) (next-token next :temperature (getf ctx :temperature))) 1)))
+  (:emit (tokens) (sample 'text tokens :as :text)))
+(defgenerator batch (:trips 1 :at :step :every 2 :weights :train)
+  (:init (ctx) (field (getf ctx :batch) 'tokens))
+  (:trip (state i ctx) (+ state 1))
+  (:emit (state) (sample 'numbers state)))
+(defrun :steps 4 :seed 1)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of one file on both devices, in `cpu` and `sim`."""
+    folder = tmp_path_factory.mktemp("generators")
+    (folder / "text.txt").write_text("abcd efgh ijkl. " * 40, "utf-8")
+    (folder / "story.sx").write_text(FILE, "utf-8")
+    for device in ("cpu", "sim"):
+        done = sexpgpu("run", folder / "story.sx", "--device", device, "--out", folder / device, "--quiet")
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def samples(run: Path) -> list[tuple[object, ...]]:
+    lines = [json.loads(line) for line in (run / "events.jsonl").read_text("utf-8").splitlines()]
+    return [(e["step"], e["name"], e["source"], e["texts"]) for e in lines if e["event"] == "sample"]
+
+
+def test_a_run_shows_what_it_shows_on_the_cpu(folder: Path) -> None:
+    told = samples(folder / "sim")
+    assert {name for _, name, _, _ in told} == {"val/guess", "story/text", "batch/numbers"}
+    assert told == samples(folder / "cpu")
+    for file in sorted((folder / "cpu" / "samples").rglob("*.npy")):
+        same = folder / "sim" / file.relative_to(folder / "cpu")
+        assert same.read_bytes() == file.read_bytes()
+
+
+def test_the_verb_runs_on_the_device_of_the_environment(folder: Path) -> None:
+    flags = ("--prompt", "abcd", "--temperature", "0", "story")
+    answers = []
+    for device in ("cpu", "sim"):
+        done = sexpgpu("generate", folder / "sim", *flags, SEXPGPU_DEVICE=device)
+        assert done.returncode == 0, done.stderr
+        answers.append(done.stdout)
+    assert answers[0] == answers[1]
+
+
+def test_a_checkpoint_of_one_device_goes_on_on_another(folder: Path) -> None:
+    out = folder / "moved"
+    start = sexpgpu("run", folder / "story.sx", "--device", "sim", "--out", out, "--steps", 2, "--quiet")
+    assert start.returncode == 0, start.stderr
+    done = sexpgpu("run", folder / "story.sx", "--device", "cpu", "--out", out, "--resume", "latest", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["step"] == 4
