@@ -59,8 +59,8 @@ def _ld(d: Decoder, ins: Instr) -> Step:
     writes = [(k, d.write(x, kind, ins, generic)) for k, x in enumerate(items) if not isinstance(x, Sink)]
     address = d.address(ins.operands[1], ins)
     named = d.space_of(ins.operands[1], ins)
-    if named == "param" and space in ("param", None):
-        return _ld_param(kind, writes, address)
+    if (named == "param" and space is None) or (named in ("param", None) and space == "param"):
+        return _ld_param(kind, writes, address)  # in a register, an address that was chosen between parameters
     if space == "param":
         space = "local" if named == "local" else None
     if space is None and named in ("local", "global", "shared"):

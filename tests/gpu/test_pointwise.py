@@ -62,3 +62,8 @@ def test_threads_come_in_any_order() -> None:
         return (b("reshape", b("transpose", v[0], perm=(1, 0)), shape=(40, 70)),)
 
     agrees(["f32[70, 40]"], build, passes=ALONE, checks=Checks.every(race=3))
+
+
+def test_a_join_of_two_operands() -> None:
+    """Which of the two a thread reads is a choice between parameters."""
+    agrees(["f64[3, 64]", "f64[2, 64]"], lambda b, v: (b("concat", v[0], v[1], axis=0),))
