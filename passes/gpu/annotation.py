@@ -39,10 +39,13 @@ def _encode(launch: Launch, mlir: Any) -> Any:
     }
     if launch.shared:
         fields["shared"] = ir.IntegerAttr.get(i64, launch.shared)
+    if launch.how:
+        fields["how"] = ir.StringAttr.get(launch.how, context=mlir)
     return ir.DictAttr.get(fields, context=mlir)
 
 
 def _decode(fields: Any) -> Launch:
     grid, block, args = (tuple(ir.DenseI64ArrayAttr(fields[name])) for name in ("grid", "block", "args"))
     shared = ir.IntegerAttr(fields["shared"]).value if "shared" in fields else 0
-    return Launch(ir.FlatSymbolRefAttr(fields["kernel"]).value, grid, block, shared, args)
+    how = ir.StringAttr(fields["how"]).value if "how" in fields else ""
+    return Launch(ir.FlatSymbolRefAttr(fields["kernel"]).value, grid, block, shared, args, how)

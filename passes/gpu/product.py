@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 from mlir import ir
 
 from sexpgpu.dialects.opdef import Contract
@@ -33,8 +33,6 @@ from sexpgpu.plan.dataflow import Node
 from sexpgpu.plan.records import Launches
 from sexpgpu.tensortype import TensorType
 
-TILING = "sx.tiling"
-"""The attribute of a kernel that says how its product was cut."""
 GROUPED = 8
 """Tiles of rows that blocks beside each other take, so that they find the same columns in the cache."""
 THREADS = 256
@@ -127,7 +125,9 @@ def _write_tiles(product: Product, tiling: Tiling, partial: int | None) -> None:
     given = range(task.flow.given)
     writes = [task.result(place) for place in range(len(task.results))] if partial is None else [partial]
     k, operands = task.begin(given, writes, tiling.blocks(problem), tiling.threads, tiling.shared)
-    _annotate(k, tiling)
+    task.launches[-1] = evolve(task.launches[-1], how=str(tiling))
+    # More blocks at once need fewer registers each.
+    k.at.block.owner.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(k.type("i32"), min(tiling.resident, 4))
     number: Index = k.block_number()
     part: Index = 0
     if tiling.parts > 1:
@@ -175,13 +175,6 @@ def _tile(k: Kernel, tiling: Tiling, problem: Problem, number: Index) -> tuple[I
     first, within = k.mul(k.div(number, group * across), group), k.rem(number, group * across)
     row, column = k.add(first, k.rem(within, group)), k.div(within, group)
     return batch, k.mul(row, tiling.rows), k.mul(column, tiling.columns)
-
-
-def _annotate(k: Kernel, tiling: Tiling) -> None:
-    mlir = k.context.mlir
-    func = k.at.block.owner
-    func.attributes[TILING] = ir.StringAttr.get(str(tiling), context=mlir)
-    func.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(k.type("i32"), min(tiling.resident, 4))
 
 
 def _write_results(product: Product, partial: int | None, parts: int) -> None:

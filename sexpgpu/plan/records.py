@@ -106,7 +106,8 @@ class Launch:
 
     `args` are its pointers: numbers of the step's operands, then of its results, then of its temporaries, or `FAULTS`.
     What an operand's pointer points to is the buffer that its slot looks into, from the first byte: offsets and strides
-    of views are in the kernel. `shared` are bytes of dynamic shared memory.
+    of views are in the kernel. `shared` are bytes of dynamic shared memory. `how` says for reports how the
+    work was divided, where the kernel had a choice.
     """
 
     kernel: str
@@ -114,6 +115,7 @@ class Launch:
     block: tuple[int, int, int]
     shared: int
     args: tuple[int, ...]
+    how: str = ""
 
 
 @frozen

@@ -6,7 +6,7 @@
 
 // One launch makes the product, adds the bias and applies the activation: 8 tiles of rows, 18 of columns.
 // LAUNCH: func.func private @product_1(
-// LAUNCH-SAME: sx.kernels = [{args = array<i64: 0, 1, 2, 3>, block = array<i64: 256, 1, 1>, grid = array<i64: 144, 1, 1>, kernel = @product_1, shared = 69632 : i64}]
+// LAUNCH-SAME: sx.kernels = [{args = array<i64: 0, 1, 2, 3>, block = array<i64: 256, 1, 1>, grid = array<i64: 144, 1, 1>, how = "mma.m16n8k16 128x128x32, 256 threads, 4 stages", kernel = @product_1, shared = 69632 : i64}]
 func.func @bf16(%x: tensor<1024x768xbf16>, %w: tensor<768x2304xbf16>, %b: tensor<2304xbf16>) -> tensor<1024x2304xbf16> {
   %p = "sx.matmul"(%x, %w) : (tensor<1024x768xbf16>, tensor<768x2304xbf16>) -> tensor<1024x2304xbf16>
   %v = "sx.broadcast"(%b) {shape = array<i64: 1024, 2304>} : (tensor<2304xbf16>) -> tensor<1024x2304xbf16>
@@ -17,7 +17,7 @@ func.func @bf16(%x: tensor<1024x768xbf16>, %w: tensor<768x2304xbf16>, %b: tensor
 
 // The sum over 50304 places is in parts, whose sums a second kernel adds in order.
 // LAUNCH: func.func private @product_2(
-// LAUNCH-SAME: args = array<i64: 0, 1, 3>, {{[^}]*}}kernel = @product_2,
+// LAUNCH-SAME: args = array<i64: 0, 1, 3>, {{[^}]*}}how = "mma.m16n8k16 {{.*}} parts", kernel = @product_2,
 // LAUNCH-SAME: args = array<i64: 0, 1, 3, 2>, {{[^}]*}}kernel = @product_2_2}]
 // LAUNCH-SAME: sx.temporaries = array<i64: 25165824>
 func.func @parts(%x: tensor<1024x50304xbf16>, %w: tensor<50304x768xbf16>) -> tensor<1024x768xbf16> {
@@ -32,7 +32,6 @@ func.func @f32(%x: tensor<4096x1024xf32>, %w: tensor<1024x4096xf32>) -> tensor<4
 
 // CHECK: gpu.func @product_1(
 // CHECK-SAME: nvvm.minctasm = 2
-// CHECK-SAME: sx.tiling = "mma.m16n8k16 128x128x32, 256 threads, 4 stages"
 // CHECK-COUNT-4: nvvm.cp.async.shared.global
 // CHECK: nvvm.cp.async.commit.group
 // CHECK: scf.for
@@ -41,12 +40,10 @@ func.func @f32(%x: tensor<4096x1024xf32>, %w: tensor<1024x4096xf32>) -> tensor<4
 // CHECK: nvvm.ldmatrix
 // CHECK: nvvm.mma.sync
 // CHECK: gpu.func @product_2(
-// CHECK-SAME: sx.tiling = "mma.m16n8k16 {{.*}} parts"
 // CHECK: gpu.func @product_2_2(
 // CHECK: llvm.load
 // CHECK: arith.addf
 // CHECK: gpu.func @product_3(
-// CHECK-SAME: sx.tiling = "fma 128x128x8, 256 threads, 2 stages"
 // CHECK: math.fma {{.*}} : vector<4xf32>
 
 // The one shared memory of the module has the size that a launch says.
