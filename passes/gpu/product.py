@@ -26,7 +26,7 @@ from sexpgpu.passes.gpu.product_factor import Factor, Reading, Tensor, reading_o
 from sexpgpu.passes.gpu.product_fma import MultiplyAdd
 from sexpgpu.passes.gpu.product_pipeline import accumulate
 from sexpgpu.passes.gpu.product_tensor import WarpProducts
-from sexpgpu.passes.gpu.product_tiling import Problem, Tiling, tiling_of
+from sexpgpu.passes.gpu.product_tiling import REGISTERS, Problem, Tiling, tiling_of
 from sexpgpu.passes.gpu.scalar import rounded
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.plan.dataflow import Node
@@ -36,6 +36,10 @@ from sexpgpu.tensortype import TensorType
 GROUPED = 8
 """Tiles of rows that blocks beside each other take, so that they find the same columns in the cache."""
 THREADS = 256
+WIDE = 16
+"""Registers more that a thread needs where indices have 64 bits, and none is to spare."""
+MOST_BLOCKS = 4
+"""Small blocks may be more on a multiprocessor, but need not be."""
 
 Open = Callable[[Kernel, dict[int, Operand]], tuple[Factor, Factor]]
 """Gives the factors of a product in a kernel, over the tensors that it reads."""
@@ -126,8 +130,7 @@ def _write_tiles(product: Product, tiling: Tiling, partial: int | None) -> None:
     writes = [task.result(place) for place in range(len(task.results))] if partial is None else [partial]
     k, operands = task.begin(given, writes, tiling.blocks(problem), tiling.threads, tiling.shared)
     task.launches[-1] = evolve(task.launches[-1], how=str(tiling))
-    # More blocks at once need fewer registers each.
-    k.at.block.owner.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(k.type("i32"), min(tiling.resident, 4))
+    _limit_registers(k, tiling)
     number: Index = k.block_number()
     part: Index = 0
     if tiling.parts > 1:
@@ -175,6 +178,13 @@ def _tile(k: Kernel, tiling: Tiling, problem: Problem, number: Index) -> tuple[I
     first, within = k.mul(k.div(number, group * across), group), k.rem(number, group * across)
     row, column = k.add(first, k.rem(within, group)), k.div(within, group)
     return batch, k.mul(row, tiling.rows), k.mul(column, tiling.columns)
+
+
+def _limit_registers(k: Kernel, tiling: Tiling) -> None:
+    """Have so many registers a thread at most that as many blocks run at once as the cost model counts on."""
+    needed = tiling.registers + (WIDE if k.wide and tiling.instruction == "fma" else 0)
+    blocks = min(tiling.resident, REGISTERS // (tiling.threads * needed), MOST_BLOCKS)
+    k.at.block.owner.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(k.type("i32"), max(1, blocks))
 
 
 def _write_results(product: Product, partial: int | None, parts: int) -> None:

@@ -10,7 +10,7 @@ from attrs import evolve
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.opdef import Contract
 from sexpgpu.dialects.ops import OPS
-from sexpgpu.passes.gpu import product
+from sexpgpu.passes.gpu import product, task
 from sexpgpu.passes.gpu.product_tiling import TILINGS, Problem, Tiling
 from sexpgpu.sim import Checks
 from tests.gpu.agreement import Build, agrees, sample_agrees
@@ -171,3 +171,10 @@ def test_function_of_a_factor() -> None:
 
     device = agrees(["f32[20, 30]", "f32[30, 10]"], build)
     assert len(device.launches()) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_indices_of_64_bits(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    monkeypatch.setattr(task, "_LARGE", 100)
+    device = agrees(factors(dtype, 40, 70, 36, "x", "2, "), multiplied("x"), passes=ALONE)
+    assert device.launches()
