@@ -1,4 +1,4 @@
-"""Where the programs start: `python -m sexpgpu`, `sexpgpu` and `sexpgpu-opt`.
+"""Where the programs start: `python -m sexpgpu`, `sexpgpu`, `sexpgpu-opt` and `sexpgpu-sim`.
 
 Nothing is imported before SIGINT has its meaning: the process says so and ends at once with 130, whatever is being
 loaded then. An exception there would come out of the middle of somebody's import, as a traceback, or crash a library
@@ -54,6 +54,15 @@ def opt() -> None:
     signal.signal(signal.SIGINT, _leave)
     _open_streams()
     from sexpgpu.cli.opt import main as run
+
+    run()
+
+
+def sim() -> None:
+    """The simulated GPU's tool."""
+    signal.signal(signal.SIGINT, _leave)
+    _open_streams()
+    from sexpgpu.cli.sim import main as run
 
     run()
 

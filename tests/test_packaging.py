@@ -85,3 +85,4 @@ def test_the_wheel_carries_licence_and_commands(wheel: Path) -> None:
     commands = archive.read(f"{info}/entry_points.txt").decode()
     assert "sexpgpu = sexpgpu.__main__:main" in commands
     assert "sexpgpu-opt = sexpgpu.__main__:opt" in commands
+    assert "sexpgpu-sim = sexpgpu.__main__:sim" in commands

@@ -12,21 +12,21 @@ STANDARD_INPUT = "-"
 """The name under which the verbs take a text from standard input."""
 
 
-def require_file(path: Path) -> None:
+def require_file(path: Path, suffix: str = ".sx") -> None:
     """E-IO-101 to E-IO-104: the file is missing, is no file, is not text, or may not be read."""
     if str(path) == STANDARD_INPUT:
         return
     if path.is_dir():
-        raise error("E-IO-102", f"{path} is a directory", expected="a .sx file")
+        raise error("E-IO-102", f"{path} is a directory", expected=f"a {suffix} file")
     try:
         path.stat()
     except FileNotFoundError:
-        raise _missing(path) from None
+        raise _missing(path, suffix) from None
     except OSError as fault:
         raise error("E-IO-104", f"{path} cannot be read", actual=str(fault.strerror)) from None
     if not path.is_file():
         raise error(
-            "E-IO-102", f"{path} is no regular file", expected="a .sx file", help="`-` reads from standard input"
+            "E-IO-102", f"{path} is no regular file", expected=f"a {suffix} file", help="`-` reads from standard input"
         )
     try:
         path.read_bytes().decode("utf-8")
@@ -48,21 +48,21 @@ def not_text(name: str, what: str, fault: UnicodeDecodeError) -> SxError:
     )
 
 
-def _missing(path: Path) -> Exception:
+def _missing(path: Path, suffix: str) -> Exception:
     if path.is_symlink():
         return error("E-IO-101", f"{path} is a link to a file that is not there", actual=f"{path.readlink()}")
-    here = sorted(p.name for p in path.parent.glob("*.sx") if p.is_file()) if path.parent.is_dir() else []
+    here = sorted(p.name for p in path.parent.glob(f"*{suffix}") if p.is_file()) if path.parent.is_dir() else []
     near = nearest(path.name, here)
     help = f"did you mean {path.with_name(near)}?" if near is not None else f"there are {' '.join(here[:5])}"
     return error("E-IO-101", f"there is no file {path}", help=help if here else None)
 
 
-def read_source(path: Path) -> tuple[str, str]:
+def read_source(path: Path, suffix: str = ".sx") -> tuple[str, str]:
     """A file's text as it is written, and as the reader takes it: its line ends made one character.
 
     Raises as `require_file`.
     """
-    require_file(path)
+    require_file(path, suffix)
     written = _standard_input() if str(path) == STANDARD_INPUT else path.read_bytes().decode("utf-8")
     return written, written.replace("\r\n", "\n").replace("\r", "\n")
 

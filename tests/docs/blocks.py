@@ -8,7 +8,7 @@ lisp file=N forms  forms that are no experiment, for a command of the page
 lisp values        forms, each with its value in a comment behind it; a page's are evaluated in one session
 lisp fragment      top-level forms; they compile in the place of those of the same name in the last `file=` above
                    them on the page, or else in the smallest experiment of the page `run-file.md`
-diff, mlir file=N  a patch or a module for the commands of the page, which name N
+diff, mlir, ptx file=N  a patch, a module or kernels for the commands of the page, which name N
 sh                 commands that only install; held to be targets of the Makefile or extras of the project
 text               a picture
 """

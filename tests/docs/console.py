@@ -46,7 +46,7 @@ def prepare(folder: Path) -> None:
 def environment(tools: Path) -> dict[str, str]:
     """The environment of a page's shell: `sexpgpu` is this checkout's, and no variable of ours is set."""
     tools.mkdir()
-    for name, program in (("sexpgpu", "main"), ("sexpgpu-opt", "opt")):
+    for name, program in (("sexpgpu", "main"), ("sexpgpu-opt", "opt"), ("sexpgpu-sim", "sim")):
         script = tools / name
         script.write_text(
             f"#!{sys.executable}\nfrom sexpgpu.__main__ import {program}\n\n{program}()\n", encoding="utf-8"

@@ -12,6 +12,7 @@ import pytest
 from sexpgpu import knobs
 from sexpgpu.cli import VERBS, cli
 from sexpgpu.cli.opt import command as opt
+from sexpgpu.cli.sim import command as sim
 from sexpgpu.diag.catalogue import ENTRIES
 from sexpgpu.passes import PASSES
 from tests.docs.blocks import PAGES, ROOT
@@ -55,7 +56,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def options() -> Iterator[str]:
-    for command in [opt, *(cli.get_command(click.Context(cli), verb) for verb in VERBS)]:
+    for command in [opt, sim, *(cli.get_command(click.Context(cli), verb) for verb in VERBS)]:
         assert command is not None
         for parameter in command.params:
             yield from parameter.opts

@@ -18,7 +18,7 @@ from tests.docs.fragments import defined, diagnostics, patched
 from tests.docs.tensors import evaluated as computed
 from tests.docs.values import evaluated, with_values
 
-LANGUAGES = {"console", "diff", "lisp", "mlir", "sh", "text"}
+LANGUAGES = {"console", "diff", "lisp", "mlir", "ptx", "sh", "text"}
 MARKS = {"fragment", "broken", "forms", "tensors", "values"}
 SMALLEST = ROOT / "docs" / "run-file.md"
 EVERY = [block for page in PAGES for block in blocks_of(page)]
@@ -109,7 +109,7 @@ def base_of(fragment: Block) -> str:
 
 NO_EXPERIMENTS = [
     *(block for mark in ("broken", "forms") for block in of_language("lisp", mark)),
-    *(block for language in ("diff", "mlir") for block in of_language(language)),
+    *(block for language in ("diff", "mlir", "ptx") for block in of_language(language)),
 ]
 
 
