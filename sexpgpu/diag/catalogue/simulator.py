@@ -61,6 +61,7 @@ ENTRIES = (
     Entry("E-SIM-043", "a kernel that does not end",
           "The kernel ran many more instructions than any that ends. Blocks run in batches, one batch after the other: "
           "a block that waits for a later one waits forever."),
-    Entry("E-SIM-044", "a kernel that stopped itself", "A thread came to `trap`."),
+    Entry("E-SIM-044", "a kernel that stopped itself",
+          "A thread came to `trap`, by which a kernel says that something it relies on does not hold."),
     Entry("E-SIM-045", "a branch outside its table", "`brx.idx` chooses one of as many labels as its table has."),
 )  # fmt: skip
