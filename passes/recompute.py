@@ -144,7 +144,8 @@ def _fit(func: Any, budget: int, trial: _Trial) -> str:
     func.attributes[BUDGET] = ir.IntegerAttr.get(i64, budget)
     arena = trial.arenas[count]
     fits = "within" if arena <= budget else f"{arena - budget:,} above"
-    return f"{again} operation{'s' * (again != 1)} again: {everything:,} bytes become {arena:,}, {fits} the budget of {budget:,}"
+    operations = f"{again} operation{'s' * (again != 1)}"
+    return f"{operations} again: {everything:,} bytes become {arena:,}, {fits} the budget of {budget:,}"
 
 
 def _search(saved: Saved, order: list[int], budget: int, trial: _Trial) -> int:

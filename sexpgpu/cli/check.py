@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import click
 
 from sexpgpu import __version__
 from sexpgpu.cli import report
+from sexpgpu.diag.strict import json_text
 
 if TYPE_CHECKING:
     from sexpgpu.lang.selection import Selection
@@ -71,7 +71,7 @@ def command(
         if as_sarif:
             from sexpgpu.diag.sarif import sarif_log
 
-            click.echo(json.dumps(sarif_log(done.diagnostics, str(file), __version__), indent=2))
+            click.echo(json_text(sarif_log(done.diagnostics, str(file), __version__), indent=2, escaped=True))
             return code
         report.print_diagnostics(done.diagnostics, done.session.sources)
         if experiment is not None and code == 0:

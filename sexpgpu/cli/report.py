@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from sexpgpu import knobs
 from sexpgpu.diag import Diagnostic, Diagnostics, render, to_json
+from sexpgpu.diag.strict import json_text
 
 if TYPE_CHECKING:
     from sexpgpu.lang.selection import Selection
@@ -90,9 +90,7 @@ def print_diagnostics(diagnostics: Diagnostics, sources: Mapping[str, str]) -> N
 
 def print_json(document: Mapping[str, Any]) -> None:
     """One JSON document on standard output; numbers that are not finite are the strings that events have for them."""
-    from sexpgpu.runtime.events import plain
-
-    click.echo(json.dumps(plain({"schema": SCHEMA, **document}), indent=2, default=str, allow_nan=False))
+    click.echo(json_text({"schema": SCHEMA, **document}, indent=2, escaped=True, default=str))
 
 
 def diagnostics_json(diagnostics: Diagnostics, sources: Mapping[str, str]) -> list[dict[str, Any]]:

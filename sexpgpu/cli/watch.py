@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import time
@@ -13,6 +12,7 @@ import click
 
 from sexpgpu.cli import report
 from sexpgpu.diag import to_json
+from sexpgpu.diag.strict import json_text
 
 if TYPE_CHECKING:
     from sexpgpu.driver.warm import Answer
@@ -71,7 +71,7 @@ def _once(number: int, frame: object) -> None:
 
 def _print(answer: Answer, file: Path, seconds: float, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"schema": report.SCHEMA, **_document(answer, file, seconds)}))
+        click.echo(json_text({"schema": report.SCHEMA, **_document(answer, file, seconds)}, escaped=True))
     else:
         for diagnostic in answer.diagnostics:
             report.print_diagnostic(diagnostic, answer.texts)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from attrs import asdict, has
 
 from sexpgpu.data.source import kind
 from sexpgpu.diag import error, nearest
+from sexpgpu.diag.strict import json_text
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.passes.base import functions
 
@@ -16,7 +16,9 @@ from sexpgpu.passes.base import functions
 def document_text(done: Compilation) -> str:
     """The whole experiment as pretty JSON: parameters, graphs, loaders, updates, the run, the manifest."""
     assert done.experiment is not None
-    return json.dumps({"schema": 1, **asdict(done.experiment, value_serializer=_plain)}, indent=2, default=str)
+    return json_text(
+        {"schema": 1, **asdict(done.experiment, value_serializer=_plain)}, indent=2, escaped=True, default=str
+    )
 
 
 def _plain(owner: Any, attribute: Any, value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from attrs import define, field
 
 from sexpgpu import __version__
 from sexpgpu.diag import error
+from sexpgpu.diag.strict import json_text
 from sexpgpu.passes.base import Timing, count_ops
 
 INDEX = "index.json"
@@ -62,7 +62,7 @@ class Dump:
             self.folder.mkdir(parents=True, exist_ok=True)
             if written:
                 (self.folder / file).write_text(text, "utf-8")
-            (self.folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", "utf-8")
+            (self.folder / INDEX).write_text(json_text(index, indent=2) + "\n", "utf-8")
         except OSError as fault:
             raise error(
                 "E-IO-105",

@@ -16,10 +16,10 @@ import numpy as np
 from attrs import define, field
 
 from sexpgpu.diag import SxError, error
+from sexpgpu.diag.strict import json_text
 from sexpgpu.experiment import Experiment, Manifest
 from sexpgpu.runtime.checkpoint import CHECKPOINTS
 from sexpgpu.runtime.durable import replace_file
-from sexpgpu.runtime.events import plain
 from sexpgpu.runtime.manifest import manifest_json, slug
 
 EVENTS = "events.jsonl"
@@ -121,7 +121,7 @@ class RunDirectory:
             "fitted": fitted,
             "file": None if file is None else str(file.resolve()),
         }
-        text = json.dumps(plain(facts), indent=1, ensure_ascii=False, allow_nan=False)
+        text = json_text(facts, indent=1)
         replace_file(self.path / _MANIFEST, text.encode())
         for name, source in sources.items():
             target = self.path / "source" / name

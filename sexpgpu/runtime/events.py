@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from attrs import define, field
 
 from sexpgpu.diag import Diagnostic, SxError, error, warning
+from sexpgpu.diag.strict import json_text
 from sexpgpu.runtime.durable import write_all
 
 SCHEMA = Path(__file__).with_name("events.schema.json")
-
-
-def to_json(value: object) -> str:
-    """One line of valid JSON: numbers in full, NaN and the infinities as the strings "NaN", "Infinity",
-    "-Infinity".
-    """
-    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-
-
-def plain(value: object) -> object:
-    """The value in what JSON has; the one encoding of numbers that it has none for."""
-    match value:
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case Mapping():
-            return {str(key): plain(item) for key, item in value.items()}
-        case str():
-            return value
-        case Sequence():
-            return [plain(item) for item in value]
-        case _:
-            return value
 
 
 @define
@@ -61,7 +38,7 @@ class EventStream:
 
     def write(self, event: str, step: int, **facts: object) -> None:
         """Appends one event, stamped with the time."""
-        self.append([to_json({"event": event, "time": round(time.time(), 3), "step": step, **facts})])
+        self.append([json_text({"event": event, "time": round(time.time(), 3), "step": step, **facts})])
 
     def append(self, lines: Sequence[str]) -> None:
         """Appends events that are lines already."""

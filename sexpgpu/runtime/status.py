@@ -10,9 +10,9 @@ from typing import Any, Literal
 from attrs import define, field
 
 from sexpgpu.diag import Diagnostic
+from sexpgpu.diag.strict import json_text
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.durable import replace_file
-from sexpgpu.runtime.events import to_json
 
 State = Literal["compiling", "running", "evaluating", "stopped", "finished", "failed"]
 _PERIOD = 0.5  # seconds between two files of one state
@@ -52,6 +52,6 @@ class Status:
             "time": round(time.time(), 3),
         }
         try:
-            replace_file(self.path, to_json(document).encode() + b"\n")
+            replace_file(self.path, json_text(document).encode() + b"\n")
         except OSError:
             self._written = 0.0

@@ -15,9 +15,10 @@ from attrs import evolve
 
 from sexpgpu.cli.report import print_json
 from sexpgpu.diag import Diagnostic
+from sexpgpu.diag.strict import json_text
 from sexpgpu.experiment import KnobValue, Manifest, RunConfig
 from sexpgpu.runtime.directory import RunDirectory, choose_directory
-from sexpgpu.runtime.events import EventStream, to_json
+from sexpgpu.runtime.events import EventStream
 from sexpgpu.runtime.manifest import Change, changes, manifest_json, slug
 from sexpgpu.runtime.progress import Pace, Progress
 from sexpgpu.runtime.run import RunOptions, run
@@ -34,7 +35,7 @@ def engine(folder: Path) -> NumpyEngine:
 
 def test_numbers_are_written_in_full_and_valid() -> None:
     values = [0.1, 1e-310, 2.0**60, math.nan, math.inf, -math.inf]
-    text = to_json({"values": values, "deep": {"x": (math.nan, "Ünïcode")}})
+    text = json_text({"values": values, "deep": {"x": (math.nan, "Ünïcode")}})
     back = json.loads(text, parse_constant=lambda name: pytest.fail(name))
     assert back["values"] == [0.1, 1e-310, 2.0**60, "NaN", "Infinity", "-Infinity"]
     assert back["deep"] == {"x": ["NaN", "Ünïcode"]}
@@ -293,7 +294,7 @@ def test_documents_write_numbers_as_events_do(capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().out
     found = json.loads(shown, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["metrics"]
     assert found == {"nan": "NaN", "up": "Infinity", "down": ["-Infinity", ["NaN", 1.5]], "where": "a"}
-    assert found["down"] == json.loads(to_json(values["down"]))
+    assert found["down"] == json.loads(json_text(values["down"]))
 
 
 def test_statistics_of_spoilt_data_are_valid_json_in_the_manifest(engine: NumpyEngine, folder: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import html
-import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from attrs import define, field
 
+from sexpgpu.diag.strict import json_text
 from sexpgpu.driver.printed import Function, Line, Place
 from sexpgpu.driver.stages import Row, Stage
 
@@ -59,7 +59,7 @@ class _Packer:
 
 def page(title: str, rows: list[Row], stages: list[Stage], sources: Mapping[str, tuple[str, str]]) -> str:
     """The page as text. `sources` gives for a file in a location its name and text."""
-    data = json.dumps(_data(title, rows, stages, sources), separators=(",", ":"), ensure_ascii=False)
+    data = json_text(_data(title, rows, stages, sources))
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = base64.b64encode(deflate.compress(data.encode()) + deflate.flush()).decode()
     parts = {
