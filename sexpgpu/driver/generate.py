@@ -58,8 +58,9 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
 
     It runs on SEXPGPU_DEVICE.
 
-    E-CKPT-008 where `run` is neither a run nor a checkpoint, E-RUN-035 for a generator that is not there. E-IO-107 and
-    E-IO-001 before anything is sampled where the files of its samples could not be written.
+    E-CKPT-008 where `run` is neither a run nor a checkpoint, E-RUN-035 for a generator that is not there, E-RUN-034 for
+    a prompt to one that takes none. E-IO-107 and E-IO-001 before anything is sampled where the files of its samples
+    could not be written.
     """
     checkpoint = _checkpoint(request.run)
     index = read_index(checkpoint)
@@ -72,6 +73,8 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
         if done.experiment is None or done.diagnostics.errors:
             raise SxError(done.diagnostics.errors[0])
         generator = _chosen(done.experiment, request.name)
+        if request.prompt is not None:
+            _require_prompted(done.experiment, generator)
         _require_free(done.experiment, generator, request)
         restored = restore(checkpoint, done.experiment)
         loaders = Loaders(done.experiment.run.microbatches)
@@ -87,6 +90,17 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
         samples = generation.run(generator, step, tensors, lambda: False, lambda trip: told(trip, generator.trips))
         assert samples is not None  # nobody stops it
         return Answer(generator.name, step, checkpoint, samples)
+
+
+def _require_prompted(experiment: Experiment, generator: Generator) -> None:
+    """E-RUN-034 where a prompt has no meaning to the generator, or it looks at none."""
+    if generator.text is None:
+        why, help = "no loader field is a text", "(:trips n :text SOURCE) names the text that ids mean"
+    else:
+        why, help = "its clauses do not read it", "(getf ctx :prompt), the ids of the prompt, in (:init (ctx) ...)"
+    graphs = (experiment.graphs[name] for name in (generator.init, generator.trip))
+    if not any(given.role == "prompt" for graph in graphs for given in graph.inputs):
+        raise error("E-RUN-034", f"generator `{generator.name}` takes no prompt: {why}", generator.span, help=help)
 
 
 def _require_free(experiment: Experiment, generator: Generator, request: Request) -> None:

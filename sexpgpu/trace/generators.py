@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import define, frozen
 
 from sexpgpu.data.source import Bpe, ByStep, Chars, Lines, Source, source_leaves
 from sexpgpu.diag import Note, SxError, error
@@ -24,7 +24,7 @@ from sexpgpu.trace.builtins.observe import Batch
 from sexpgpu.trace.declarations import Flags, GeneratorValue, LoaderValue
 from sexpgpu.trace.graph import GraphTrace, Tracer
 from sexpgpu.trace.optimizers import ContextScalar
-from sexpgpu.trace.tensor import Tensor, as_tensor
+from sexpgpu.trace.tensor import Reference, Tensor, as_tensor
 
 SPOKEN: Final = 3
 """Ids of the prompt that is tried: few, and the size of little else."""
@@ -43,14 +43,28 @@ class Told:
     seed: int | None = None
 
 
+@define(eq=False)
+class Prompt(Reference):
+    """The ids of a prompt, taken by a graph only when it reads them."""
+
+    ids: int
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType((self.ids,), "i32")
+
+    def resolve(self, graph: GraphTrace) -> Tensor:
+        return graph.input("prompt", "prompt", self.type, source="the prompt")
+
+
 def trace_generator(tracer: Tracer, loader: LoaderValue, declared: GeneratorValue, flags: Flags) -> Generator:
     """Trace the three graphs of a generator, `<name> init`, `<name> trip` and `<name> emit`.
 
-    E-FLOW-007: a trip gives a state of another type than it takes. E-RUN-033: nothing is emitted. E-RUN-034: the flags
-    have a prompt, and no text says what its ids mean.
+    E-FLOW-007: a trip gives a state of another type than it takes. E-RUN-033: nothing is emitted. Without a text that
+    says what ids mean there is no prompt.
     """
     text = declared.text or _text_of(loader)
-    prompt = None if flags.prompt is None else _ids_of(flags.prompt, text, declared)
+    prompt = None if flags.prompt is None or text is None else _ids_of(flags.prompt, text)
     _Clauses(tracer, loader, declared, Told(prompt, flags.temperature, flags.top_k, flags.top_p, flags.seed)).trace()
     return Generator(
         declared.name,
@@ -80,11 +94,13 @@ def try_flags(tracer: Tracer, loader: LoaderValue, declared: GeneratorValue) -> 
     first = None
     for prompt in prompts:
         try:
-            return _Clauses(tracer, loader, declared, Told(prompt, top_k=1, top_p=0.5), alone=True).trace()
+            _Clauses(tracer, loader, declared, Told(prompt, top_k=1, top_p=0.5), alone=True).trace()
         except SxError as fault:
             if fault.diagnostic.code == REFUSED:
-                return None
+                return
             first = first or fault
+        else:
+            return
     assert first is not None
     flags = "--top-k and --top-p" if prompts[0] is None else f"--top-k, --top-p and a --prompt of {SPOKEN} ids"
     raise SxError(first.diagnostic.noting(Note(f"this is what `sexpgpu generate` would meet with {flags}")))
@@ -154,7 +170,7 @@ class _Clauses:
         """The plist `ctx`: what the verb was told, the loop's scalars, and the next batch where `:at :step` has one."""
         told = self.told
         items: list[Any] = [
-            keyword("prompt"), self._prompt(graph),
+            keyword("prompt"), self._prompt(),
             keyword("temperature"), told.temperature,
             keyword("top-k"), NIL if told.top_k is None else told.top_k,
             keyword("top-p"), NIL if told.top_p is None else told.top_p,
@@ -168,21 +184,12 @@ class _Clauses:
             items += [keyword("batch"), Batch(loader.name, fields)]
         return lisp_list(items)
 
-    def _prompt(self, graph: GraphTrace) -> Any:
-        if self.told.prompt is None:
-            return NIL
-        return graph.input("prompt", "prompt", TensorType((self.told.prompt,), "i32"), source="the prompt")
+    def _prompt(self) -> Any:
+        return NIL if self.told.prompt is None else Prompt(self.told.prompt)
 
 
-def _ids_of(prompt: str, text: Source | None, declared: GeneratorValue) -> int:
-    """How many ids a prompt has; E-RUN-034 where no text says what its ids mean."""
-    if text is None:
-        raise error(
-            "E-RUN-034",
-            f"generator `{declared.name}` takes no prompt: no loader field is a text",
-            declared.span,
-            help="(defgenerator name (:trips n :text SOURCE) ...) names the text that ids mean",
-        )
+def _ids_of(prompt: str, text: Source) -> int:
+    """How many ids a prompt has."""
     if isinstance(source_leaves(text)[0], Bpe):
         from sexpgpu.data.codec import codec_of
 

@@ -138,6 +138,7 @@ class GraphTrace:
         self.proposals: dict[str, Tensor] = {}
         self.scope = ""  # of the names of random draws, where several graphs share a stream
         self.frozen = False
+        self.thawed: set[str] = set()  # the parameters that were read outside of `frozen`
         self.within: list[str] = []  # the forms around, inside of which nothing may be reported or kept
         self._tensors: dict[tuple[str, str], Tensor] = {}
         self._counter: Tensor | None = None

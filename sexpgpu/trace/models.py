@@ -51,7 +51,10 @@ class Parameter(Reference):
             span=self.span,
             source=f"parameter {self.path}, declared {self.shape_source}{self.owner}",
         )
-        return graph.emit("stop_gradient", tensor) if graph.frozen else tensor
+        if graph.frozen:
+            return graph.emit("stop_gradient", tensor)
+        graph.thawed.add(self.path or self.name)
+        return tensor
 
     def lisp_print(self) -> str:
         return f"#<parameter {self.path or self.name} {self.type}>"

@@ -21,7 +21,12 @@ NAMED: Final = 3
 
 
 def untrained(graph: GraphTrace, root: Model, dead: Sequence[Parameter]) -> list[Diagnostic]:
-    """W-PARAM-001 for the parameters without a gradient: one for those of one layer, at the form that makes it."""
+    """W-PARAM-001 for the parameters without a gradient: one for those of one layer, at the form that makes it.
+
+    What is read inside of `frozen` only is meant to stay as it is.
+    """
+    read = {given.name for given in graph.inputs if given.role == "param"}
+    dead = [parameter for parameter in dead if parameter.path not in read - graph.thawed]
     if not dead:
         return []
     flow = _flow(graph)

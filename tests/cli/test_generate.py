@@ -171,6 +171,7 @@ def size(data: bytes) -> tuple[int, int]:
         (("storry",), "E-RUN-035"),
         ((), "E-RUN-035"),
         (("story", "--prompt", "xyz"), "E-VALUE-031"),
+        (("picture", "--prompt", "efgh"), "E-RUN-034"),
     ],
 )
 def test_what_cannot_be_generated_is_said(flags: tuple[str, ...], code: str, run: Path) -> None:

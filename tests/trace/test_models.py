@@ -122,3 +122,17 @@ def test_the_parameters_of_a_model_by_their_paths(selector: str, paths: str, tmp
     )
     with compiled(write(tmp_path, model=TOWER, objective=objective)) as done:
         assert done.diagnostics.errors == []
+
+
+def test_a_child_may_have_the_name_of_an_argument(tmp_path: Path) -> None:
+    model = """(defmodel head (inner &key (out (linear 3 2))) (defsub inner inner) (defsub out out)
+      (forward (x) (out (inner x)))) (defmodel net () (defsub head (head (linear 3 3))) (forward (x) (head x)))"""
+    with compiled(write(tmp_path, model=model)) as done:
+        assert done.diagnostics.errors == []
+        assert done.experiment is not None
+        assert [p.path for p in done.experiment.parameters] == [
+            "model.head.inner.weight",
+            "model.head.inner.bias",
+            "model.head.out.weight",
+            "model.head.out.bias",
+        ]

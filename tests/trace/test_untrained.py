@@ -62,3 +62,11 @@ def test_two_layers_are_told_apart(tmp_path: Path) -> None:
         "(defsub l (linear width 2))", "(defparam a (3) :init (zeros-init)) (defparam b (2) :init (zeros-init))"
     )
     assert [d.message.split("`")[1] for d in warnings(write(tmp_path, model=own))] == ["model.a", "model.b"]
+
+
+def test_what_only_frozen_reads_is_meant_to_stay(tmp_path: Path) -> None:
+    parts = "(defsub l (linear width 3)) (defsub m (linear 3 2))"
+    both = "(+ (funcall (frozen m) (l x)) (stop-gradient (m x)))"
+    for call, told in (("(funcall (frozen m) (l x))", []), (both, ["model.m.weight", "model.m.bias"])):
+        found = warnings(write(tmp_path, model=f"(defmodel net () {parts} (forward (x) {call}))"))
+        assert [d.message.split("`")[1] for d in found] == told

@@ -366,7 +366,7 @@ TRACING: tuple[Entry, ...] = (
           "(defgenerator story (:trips 9) (:init (ctx) ...) (:trip (s i ctx) ...) (:emit (s) s))"),
     Entry("E-RUN-034", "a prompt that means nothing",
           "A prompt is turned into ids by the alphabet of a text: the only one among the loader's fields, or the one "
-          "that :text names.",
+          "that :text names. A clause of the generator reads them, as (getf ctx :prompt).",
           "sexpgpu generate runs/digits-1 --prompt hello"),
     Entry("E-RUN-035", "a generator that is not there",
           "An experiment's generators are its `defgenerator` forms; where there are several the verb needs a name.",
