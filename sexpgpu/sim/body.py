@@ -65,17 +65,17 @@ class Body:
         """A new scope, which knows its labels from the start: branches may come before them."""
         self.count += 1
         self.scopes.append(Scope())
-        depth, at, tokens = 0, c.at, c.tokens
-        while at < len(tokens):
-            text = tokens[at].text
+        depth, at, texts = 0, c.at, c.texts
+        while at < len(texts):
+            text = texts[at]
             if text == "{":
                 depth += 1
             elif text == "}":
                 if depth == 0:
                     return
                 depth -= 1
-            elif text == ":" and depth == 0 and tokens[at - 1].kind == "word" and tokens[at - 2].text in ENDS:
-                self.declare(tokens[at - 1].text)
+            elif text == ":" and depth == 0 and texts[at - 2] in ENDS and _is_name(texts[at - 1]):
+                self.declare(texts[at - 1])
             at += 1
 
     def declare(self, name: str) -> str:
@@ -105,6 +105,10 @@ class Body:
 
 
 ENDS = frozenset({";", "{", "}", ":", ""})
+
+
+def _is_name(text: str) -> bool:
+    return text[0].isalpha() or text[0] in "%$_"
 
 
 def read_body(c: Cursor) -> Body:
@@ -221,9 +225,9 @@ def _instruction(c: Cursor, body: Body, place: Place | None) -> Instr:
 def _written(c: Cursor, start: int, end: int) -> str:
     """The instruction as a reader would write it."""
     text = ""
-    for token in c.tokens[start:end]:
-        tight = not text or token.text in ",]})>|+:" or text[-1] in "[{(<@!|+-"
-        text += token.text if tight else " " + token.text
+    for token in c.texts[start:end]:
+        tight = not text or token in ",]})>|+:" or text[-1] in "[{(<@!|+-"
+        text += token if tight else " " + token
     return text
 
 

@@ -7,18 +7,16 @@ import struct
 from attrs import define, field
 
 from sexpgpu.diag import Span, SxError, error
-from sexpgpu.sim.lex import Token
 from sexpgpu.sim.source import Imm, Space, Variable
 from sexpgpu.sim.types import TYPES
-
-END = Token("", 0, "end")
 
 
 @define
 class Cursor:
     """The tokens of a text, read from the front."""
 
-    tokens: list[Token]
+    texts: list[str]
+    lines: list[int]
     file: str
     text: str
     at: int = 0
@@ -26,24 +24,23 @@ class Cursor:
 
     @property
     def done(self) -> bool:
-        return self.at >= len(self.tokens)
+        return self.at >= len(self.texts)
 
     @property
     def line(self) -> int:
-        if not self.tokens:
+        if not self.texts:
             return 1
-        return self.tokens[min(self.at, len(self.tokens) - 1)].line
+        return self.lines[min(self.at, len(self.lines) - 1)]
 
     def peek(self, ahead: int = 0) -> str:
         at = self.at + ahead
-        return self.tokens[at].text if at < len(self.tokens) else ""
+        return self.texts[at] if at < len(self.texts) else ""
 
     def next(self) -> str:
         if self.done:
             raise self.fault("the text ends in the middle of something")
-        token = self.tokens[self.at]
         self.at += 1
-        return token.text
+        return self.texts[self.at - 1]
 
     def expect(self, text: str) -> None:
         if self.peek() != text:
@@ -53,14 +50,14 @@ class Cursor:
     def fault(self, message: str) -> SxError:
         """E-SIM-001 at the token that is next."""
         line = self.line
-        lines = self.text.split("\n")
-        width = len(lines[line - 1]) if line <= len(lines) else 0
+        written = self.text.split("\n")
+        width = len(written[line - 1]) if line <= len(written) else 0
         return error("E-SIM-001", f"the text is not PTX: {message}", Span(self.file, line, 1, line, width + 1))
 
     def rest_of_line(self) -> list[str]:
         line = self.line
         words: list[str] = []
-        while not self.done and self.tokens[self.at].line == line:
+        while not self.done and self.lines[self.at] == line:
             words.append(self.next())
         return words
 

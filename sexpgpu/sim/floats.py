@@ -17,6 +17,7 @@ Mode = Literal["rn", "rz", "rm", "rp", "rna"]
 NAN16 = np.uint16(0x7FFF)  # the NaN that 16-bit results are
 _SPLIT = 134217729.0  # 2^27 + 1, Veltkamp's constant for float64
 _ONE64 = np.uint64(1)
+SHORT = 0x1FFFFFFF  # the bits of a float64 that a float32 has not
 
 
 def bf16_to_f32(bits: Array) -> Array:
@@ -133,17 +134,19 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     product = a.astype(np.float64) * b
     s = product + c
     if mode == "rn":
-        low = s.view(np.uint64) & np.uint64(0x1FFFFFFF)
-        small = np.abs(s) < 2.0**-125
-        doubtful = (low == np.uint64(0x10000000)) | small
-        if not doubtful.any():
-            return s.astype(np.float32)
+        near = s.astype(np.float32)
+        halfway = (s.view(np.uint64) & np.uint64(SHORT)) == np.uint64(0x10000000)
+        subnormal = (near.view(np.uint32) & np.uint32(0x7F800000)) == 0
+        if not halfway.any() and not (subnormal.any() and (subnormal & (s != 0)).any()):
+            return near
     return f64_to_f32(odd_sum(product, np.broadcast_to(c, product.shape).astype(np.float64)), mode)
 
 
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
     """a·b + c of float64, rounded once; where the product's parts overflow or vanish, rounded twice."""
     plain = a * b + c
+    if not (int(np.bitwise_or.reduce(a.view(np.uint64))) | int(np.bitwise_or.reduce(b.view(np.uint64)))) & SHORT:
+        return plain  # float32 values: their product is exact
     uh, ul = two_product(a, b)
     th, tl = two_sum(c + np.zeros_like(uh), ul)
     vh, vl = two_sum(uh, th)

@@ -1,32 +1,20 @@
-"""PTX text to tokens."""
+"""PTX text to tokens: two lists, of texts and of the lines that they stand on, since a module has many of them."""
 
 from __future__ import annotations
 
 import re
 
-from attrs import frozen
-
 TOKEN = re.compile(
-    r"""(?P<newline>\n)
-      |(?P<skip>[ \t\r\f]+|//[^\n]*)
-      |(?P<comment>/\*.*?\*/)
-      |(?P<string>"[^"\n]*")
-      |(?P<number>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
-         |\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+U?)
-      |(?P<word>[%$_.A-Za-z][\w$.]*(?:::[\w.]+)*)
-      |(?P<mark>[{}\[\]()<>;,:|!@+\-=*])
+    r"""([ \t\r\f]+|//[^\n]*)
+      |(\n|/\*.*?\*/)
+      |([%$_.A-Za-z][\w$.]*(?:::[\w.]+)*|[{}\[\]()<>;,:|!@+\-=*]
+         |0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
+         |\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+U?
+         |"[^"\n]*")
     """,
     re.VERBOSE | re.DOTALL,
 )
-
-
-@frozen
-class Token:
-    """A piece of text and the line it stands on, from 1."""
-
-    text: str
-    line: int
-    kind: str
+SKIPPED, LINES = 1, 2
 
 
 class LexError(ValueError):
@@ -38,21 +26,21 @@ class LexError(ValueError):
         self.text = text
 
 
-def tokens_of(text: str) -> list[Token]:
-    """The tokens in order; raises LexError."""
-    found: list[Token] = []
+def tokens_of(text: str) -> tuple[list[str], list[int]]:
+    """The tokens in order and their lines, from 1; raises LexError."""
+    texts: list[str] = []
+    lines: list[int] = []
     line, position = 1, 0
-    size = len(text)
-    while position < size:
-        match = TOKEN.match(text, position)
-        if match is None:
-            raise LexError(line, text[position : position + 16].split("\n", 1)[0])
-        kind = match.lastgroup
-        if kind == "newline":
-            line += 1
-        elif kind == "comment":
-            line += match.group().count("\n")
-        elif kind != "skip" and kind is not None:
-            found.append(Token(match.group(), line, kind))
+    for match in TOKEN.finditer(text):
+        if match.start() != position:
+            break
         position = match.end()
-    return found
+        group = match.lastindex
+        if group == LINES:
+            line += match.group().count("\n")
+        elif group != SKIPPED:
+            texts.append(match.group())
+            lines.append(line)
+    if position != len(text):
+        raise LexError(line, text[position : position + 16].split("\n", 1)[0])
+    return texts, lines

@@ -20,7 +20,7 @@ LINES = frozenset({".loc", ".file", ".version", ".target", ".address_size"})
 def parse(text: str, file: str) -> Source:
     """The module that `text` says. Raises E-SIM-001 at the line that is not PTX."""
     try:
-        cursor = Cursor(tokens_of(text), file, text)
+        cursor = Cursor(*tokens_of(text), file, text)
     except LexError as fault:
         span = Span(file, fault.line, 1, fault.line, 1)
         raise error("E-SIM-001", "the text is not PTX", span, actual=fault.text) from None
