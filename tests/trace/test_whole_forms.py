@@ -47,6 +47,10 @@ def told(file: Path) -> list[tuple[str, str]]:
             "(defrun :steps 2 :checkpoint (list :evrey 1 :keep 0))",
             [("E-ARG-002", ":evrey"), ("E-RUN-012", "0")],
         ),
+        (
+            "(defrun :step 2 :bogus 3 :precision :f99 :checkpoint (list :keep 0))",
+            [("E-ARG-002", ":step"), ("E-ARG-002", ":bogus"), ("E-ARG-011", ":f99"), ("E-RUN-012", "0")],
+        ),
     ],
 )
 def test_a_run_tells_all_that_is_wrong_in_it(run: str, faults: list[tuple[str, str]], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from sexpgpu.diag import Culprit, error
 from sexpgpu.experiment import RunConfig
 from sexpgpu.lang.active import as_function
 from sexpgpu.lang.builtin import Library, show
-from sexpgpu.lang.forms import NIL, Cons, Symbol
+from sexpgpu.lang.forms import NIL, Cons, Symbol, lisp_list
 from sexpgpu.lang.session import current_span
 from sexpgpu.trace import arguments
 from sexpgpu.trace.builtins.sources import source_argument
@@ -141,14 +141,17 @@ def _positive(what: str, value: Any, role: str) -> int:
     return number
 
 
-@library.builtin(
-    "%defrun",
-    "(&key steps epochs microbatches precision seed clip-norm log-every checkpoint deterministic max-skipped"
-    " memory recompute)",
-)
-def defrun(**given: Any) -> Any:
+_OF_RUN = (
+    "steps", "epochs", "microbatches", "precision", "seed", "clip-norm", "log-every", "checkpoint", "deterministic",
+    "max-skipped", "memory", "recompute",
+)  # fmt: skip
+
+
+@library.builtin("%defrun", f"(&rest options &key {' '.join(_OF_RUN)} &allow-other-keys)")
+def defrun(*options: Any, **_: Any) -> Any:
     """Declare the run; E-RUN-010 unless exactly one of :steps and :epochs is given."""
     checks = Checks()
+    given = arguments.options("defrun", lisp_list(options), _OF_RUN, checks)
     checks.of(None, lambda: _require_length(given))
     saved = given.get("checkpoint", NIL)
     known = ("every", "keep", "keep-every")
@@ -157,8 +160,7 @@ def defrun(**given: Any) -> Any:
 
     def positive(table: dict[str, Any], key: str) -> int | None:
         value = table.get(key, NIL)
-        role = ":" + key.replace("_", "-")
-        return None if value is NIL else checks.of(None, lambda: _positive("defrun", value, role))
+        return None if value is NIL else checks.of(None, lambda: _positive("defrun", value, f":{key}"))
 
     precision: Any = given.get("precision", "f32")
     precision = checks.of("f32", lambda: arguments.choice("defrun", precision, ":precision", arguments.PRECISIONS))
@@ -169,12 +171,12 @@ def defrun(**given: Any) -> Any:
         positive(given, "microbatches") or 1,
         precision,
         checks.of(0, lambda: arguments.integer("defrun", given.get("seed", 0), ":seed")),
-        checks.of(None, lambda: _clip_norm(given.get("clip_norm", NIL))),
-        positive(given, "log_every") or 1,
+        checks.of(None, lambda: _clip_norm(given.get("clip-norm", NIL))),
+        positive(given, "log-every") or 1,
         positive(checkpoint, "every"),
         positive(checkpoint, "keep"),
         positive(checkpoint, "keep-every"),
-        positive(given, "max_skipped") or 3,
+        positive(given, "max-skipped") or 3,
         given.get("deterministic", NIL) is not NIL,
         memory,
         checks.of(None, lambda: _recompute(given.get("recompute", NIL), memory)),
