@@ -4,8 +4,7 @@
     %y = func.call @row_1(%x, %scale)
 
 A group is a convex set of operations of one function. What it reads from outside are its operands in order of first
-use; what is read outside are its results. The meaning of the call is the body's: a pass or a device that knows no
-groups may inline it, and `inline_group` does.
+use; what is read outside are its results. The meaning of the call is the body's.
 """
 
 from __future__ import annotations
@@ -17,14 +16,11 @@ from typing import Any, Literal, cast, get_args
 from attrs import define, field, frozen
 from mlir import ir
 
-from sexpgpu.dialects.builder import Builder
 from sexpgpu.dialects.context import Context
-from sexpgpu.dialects.loops import CALL, callee, inline
+from sexpgpu.dialects.loops import CALL, callee
 from sexpgpu.dialects.signature import type_of
 
-Family = Literal[
-    "pointwise", "row", "column", "product", "update", "index", "order", "scan", "window", "attention"
-]
+Family = Literal["pointwise", "row", "column", "product", "update", "index", "order", "scan", "window", "attention"]
 FAMILIES: tuple[str, ...] = get_args(Family)
 
 GROUP, TILE, TILED, FOLD = "sx.group", "sx.tile", "sx.tiled", "sx.fold"
@@ -171,15 +167,3 @@ class Outliner:
 def _symbol(func: Any) -> str:
     symbol: str = ir.StringAttr(func.operation.attributes["sym_name"]).value
     return symbol
-
-
-def inline_group(context: Context, call: Any) -> None:
-    """Put the operations of the group that `call` runs back in its place; the function goes."""
-    found = group_of(call)
-    assert found is not None
-    builder = Builder(context, ir.InsertionPoint(call), call.location)
-    _, results = inline(builder, found[1], list(call.operands))
-    for old, new in zip(call.results, results, strict=True):
-        old.replace_all_uses_with(new)
-    call.erase()
-    found[1].erase()

@@ -58,12 +58,12 @@ class GraphRow:
     arena: int
     lower_bound: int
     peak_place: str
-    again: int = 0
-    kept_all: int = 0
-    budget: int = 0
     graphs: int = 1
     captured: bool = False
     launches: tuple[Launch, ...] = ()  # of the first of its graphs, where they are asked for
+    again: int = 0
+    kept_all: int = 0
+    budget: int = 0
 
 
 @frozen

@@ -11,11 +11,14 @@ from mlir import ir
 
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.groups import group_of
+from sexpgpu.dialects.loops import inline
 from sexpgpu.dialects.opdef import Array, numpy_dtype
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import type_of
+from sexpgpu.interp.reference import evaluate
 from sexpgpu.passes.fusing import clusters, grow, tiling
 from sexpgpu.plan.tiles import cut_attrs, tile_places
 from sexpgpu.tensortype import TensorType
@@ -144,16 +147,24 @@ def _as(b: Builder, y: Val, shape: tuple[int, ...]) -> Val:
 
 def evaluate_tiled(func: Any, inputs: list[Array]) -> list[Array]:
     """What a graph gives when its groups run tile by tile, each operation checked against its inferred type."""
-    block = func.regions[0].blocks[0]
-    values: dict[Any, Array] = dict(zip(block.arguments, inputs, strict=True))
-    for op in [op.operation for op in block.operations]:
-        ins = [values[v] for v in op.operands]
-        if op.name == "func.return":
-            return ins
-        found = group_of(op)
-        outs = run_tiles(found[1], ins) if found is not None else _run(op, ins, attrs_of(op))
-        values.update(zip(op.results, outs, strict=True))
-    raise AssertionError("a function ends with func.return")
+    return evaluate(func, inputs, _results)
+
+
+def _results(op: Any, ins: list[Array]) -> list[Array]:
+    found = group_of(op)
+    return run_tiles(found[1], ins) if found is not None else _run(op, ins, attrs_of(op))
+
+
+def inline_group(context: Context, call: Any) -> None:
+    """Put the operations of the group that `call` runs back in its place; the function goes."""
+    found = group_of(call)
+    assert found is not None
+    builder = Builder(context, ir.InsertionPoint(call), call.location)
+    _, results = inline(builder, found[1], list(call.operands))
+    for old, new in zip(call.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    call.erase()
+    found[1].erase()
 
 
 def run_tiles(func: Any, inputs: list[Array]) -> list[Array]:

@@ -14,7 +14,7 @@ from mlir import ir
 
 from sexpgpu.diag import SxError
 from sexpgpu.dialects.context import open_context
-from sexpgpu.dialects.groups import group_of, inline_group
+from sexpgpu.dialects.groups import group_of
 from sexpgpu.dialects.opdef import numpy_dtype
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.driver.compile import compiling
@@ -27,7 +27,7 @@ from sexpgpu.passes.simplify import Simplify
 from sexpgpu.passes.verify import Verify
 from sexpgpu.tensortype import DType, TensorType
 from tests.building import function
-from tests.passes.grouping import NAMES, STEPS, build_program, cut_small, evaluate_tiled
+from tests.passes.grouping import NAMES, STEPS, build_program, cut_small, evaluate_tiled, inline_group
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHAPES = ((4, 3, 5), (7, 6), (1, 4, 3), (12,), (2, 3, 2, 4))
