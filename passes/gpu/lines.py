@@ -23,6 +23,8 @@ _SPLIT = 4096
 """The elements of a line that a block gets at least, where several share it."""
 _REGISTERS = 96
 """The registers of a thread that hold elements of lines."""
+_HELD = 24
+"""Those of a thread of a block of 1024, for a part of the thread's elements."""
 _TURNS = 8
 """The most vectors or elements of a line that a thread holds; each is code of its own."""
 
@@ -97,15 +99,15 @@ class Sharing:
     """How the threads of a grid share lines.
 
     `across` threads work on a line, in each block on `beside` of them. `inward`: those of a line are neighbours, and
-    vectors of `lanes` run along it; otherwise neighbours take neighbouring lines, or vectors of them. `held`: a thread
-    keeps its elements in registers. `splits` blocks share a line.
+    vectors of `lanes` run along it; otherwise neighbours take neighbouring lines, or vectors of them. `held`: how
+    many of its vectors or elements, the first ones, a thread keeps in registers. `splits` blocks share a line.
     """
 
     inward: bool
     across: int
     beside: int
     lanes: int
-    held: bool
+    held: int
     splits: int = 1
 
     @property
@@ -120,16 +122,19 @@ class Sharing:
         return lines.count if self.inward else lines.count // max(self.lanes, 1)
 
 
-def share(lines: Lines, lanes: int, live: int, shared: int, splits: bool = True) -> Sharing:
+def share(
+    lines: Lines, lanes: int, live: int, shared: int, *, words: int = 1, splits: bool = True, again: bool = False
+) -> Sharing:
     """Threads for lines, of whose elements `live` 32-bit registers each are alive at once.
 
-    `shared` is the bytes of accumulators of one thread that others have to see; `splits`: blocks may share a line.
+    `shared` is the bytes of accumulators of one thread that others have to see; `words` the registers of one number;
+    `splits`: blocks may share a line; `again`: the lines are walked through more than once.
     """
-    found = _beside(lines, lanes, live) if lines.inward else _apart(lines, lanes, live, shared)
+    found = _beside(lines, lanes, live, words, again) if lines.inward else _apart(lines, lanes, live, shared)
     return found if splits else evolve(found, splits=1)
 
 
-def _beside(lines: Lines, lanes: int, live: int) -> Sharing:
+def _beside(lines: Lines, lanes: int, live: int, words: int, again: bool) -> Sharing:
     each = max(lanes, 1)
     units = -(-lines.length // each)
     few = lines.count < MULTIPROCESSORS
@@ -138,16 +143,19 @@ def _beside(lines: Lines, lanes: int, live: int) -> Sharing:
         turns = -(-units // across)
         if turns <= _TURNS and turns * each * live <= _REGISTERS:
             beside = max(1, min(128 // across, _power(lines.count)))
-            return Sharing(True, across, max(beside, -(-WARP // across)), lanes, True)
+            return Sharing(True, across, max(beside, -(-WARP // across)), lanes, turns)
     for threads, registers in ((128, _REGISTERS), (256, _REGISTERS), (512, 64), (1024, 24)):
         turns = -(-units // threads)
         most = _TURNS if threads == 1024 else 1 if few else _TURNS // 2
-        if turns <= most and turns * each * live <= registers:
-            return Sharing(True, threads, 1, lanes, True)
+        if turns <= most and turns * each * live <= registers and threads * words <= 1024:
+            return Sharing(True, threads, 1, lanes, turns)
     splits = 1
     if lines.count < MULTIPROCESSORS // 2 and lines.length >= 4 * _SPLIT:
         splits = min(2 * MULTIPROCESSORS // lines.count, lines.length // _SPLIT)
-    return Sharing(True, 512 if splits == 1 else 256, 1, lanes, False, splits)
+    if splits > 1:
+        return Sharing(True, 256, 1, lanes, 0, splits)
+    # Large blocks, so that few lines are under way: what is walked through again is in registers or in the cache.
+    return Sharing(True, 1024 // words, 1, lanes, _HELD // (each * live) if again and words == 1 else 0)
 
 
 def _apart(lines: Lines, lanes: int, live: int, shared: int) -> Sharing:
@@ -163,8 +171,8 @@ def _apart(lines: Lines, lanes: int, live: int, shared: int) -> Sharing:
     if splits <= 1 and blocks >= 2 * MULTIPROCESSORS and lines.length <= 64:
         across = max(1, -(-WARP // beside))
     turns = -(-lines.length // across)
-    held = splits <= 1 and turns * each * live <= _REGISTERS and turns <= _TURNS
-    return Sharing(False, across, beside, lanes, held, max(splits, 1))
+    holds = splits <= 1 and turns * each * live <= _REGISTERS and turns <= _TURNS
+    return Sharing(False, across, beside, lanes, turns if holds else 0, max(splits, 1))
 
 
 def _power(n: int) -> int:

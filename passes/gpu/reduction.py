@@ -74,15 +74,18 @@ class _Reductions:
         flow, lines = self.task.flow, stage.lines
         whole = [flow.results[place] for place, _ in stage.whole]
         values = [self.stages.node(v).ins[0] for v in stage.levels]
-        values += [v for v in whole if flow.types[v].size == lines.count * lines.length]
+        values += whole
         if not lines.inward:
             values += [*stage.levels, *(flow.results[place] for place in stage.rows)]
         lanes = widest(flow, values, frozenset([*stage.levels, *self.memory]))
         read = self.stages.reached(values)
-        lineful = [flow.types[v] for v in range(flow.given) if v in read and flow.types[v].size % lines.length == 0]
-        live = sum(max(1, BYTES[Fold.register(type.dtype)] // 4) for type in lineful)
+        lineful = [v for v in range(flow.given) if v in read and flow.types[v].size % lines.length == 0]
+        words = {v: max(1, BYTES[Fold.register(flow.types[v].dtype)] // 4) for v in read}
+        live = sum(words[v] for v in lineful)
         shared = sum(BYTES[type] for v in stage.levels for type in self._fold(v).types)
-        return share(lines, lanes, max(live, 1), shared)
+        sweeps = {*stage.levels.values(), *(level for _, level in stage.whole)}
+        most = max(words.values())
+        return share(lines, lanes, max(live, 1), shared, words=most, again=len(sweeps) > 1)
 
     def _fold(self, value: int) -> Fold:
         node = self.stages.node(value)
@@ -114,28 +117,18 @@ class _Reductions:
         self, stage: Stage, walk: Walk, now: Sequence[int], whole: Sequence[int], tensors: Mapping[int, Operand]
     ) -> list[State]:
         """Visit the lines once: the reductions `now` of each line; the results `whole` are written on the way."""
-        flow, lines, k = self.task.flow, stage.lines, walk.k
-        usual = [p for p in whole if flow.types[flow.results[p]].size == lines.count * lines.length]
+        k, lanes = walk.k, walk.sharing.lanes
         folds = [self._fold(v) for v in now]
 
         def visit(turn: Turn, states: list[State]) -> list[State]:
             states = [self._folded(turn, *each) for each in zip(now, folds, states, strict=True)]
-            self._write_whole(turn, usual, tensors)
+            self._write_whole(turn, whole, tensors)
             return states
 
         states: list[State] = []
-        lanes = walk.sharing.lanes
-        if now or usual:
-            states = walk.sweep(lines, lanes, visit, [fold.identity(k, lanes) for fold in folds])
-        for place in whole:
-            if place not in usual:
-                other = Lines.behind(lines.count, flow.types[flow.results[place]].size // lines.count)
-                walk.sweep(other, 0, partial(self._visit_other, place, tensors), [])
+        if now or whole:
+            states = walk.sweep(visit, [fold.identity(k, lanes) for fold in folds])
         return walk.together(folds, states)
-
-    def _visit_other(self, place: int, tensors: Mapping[int, Operand], turn: Turn, states: list[State]) -> list[State]:
-        self._write_whole(turn, [place], tensors)
-        return states
 
     def _folded(self, turn: Turn, value: int, fold: Fold, state: State) -> State:
         k, elements = turn.walk.k, turn.walk.elements
@@ -149,13 +142,14 @@ class _Reductions:
         return fold.merge(k, state, new)
 
     def _write_whole(self, turn: Turn, places: Sequence[int], tensors: Mapping[int, Operand]) -> None:
+        """Write the turn's elements of results that have all of the lines'."""
         k, elements = turn.walk.k, turn.walk.elements
         values = [self.task.flow.results[place] for place in places]
         where = [turn.place(self.task.flow.types[value].shape) for value in values]
         found = [elements.at(value, place) for value, place in zip(values, where, strict=True)]
         with under(k, turn.valid, turn.walk.row_valid):
             for number, place, value in zip(places, where, found, strict=True):
-                store(k, tensors[self.task.result(number)], place, value, turn.lanes)
+                store(k, tensors[self.task.result(number)], place, value, turn.walk.sharing.lanes)
 
     def _write_rows(self, stage: Stage, walk: Walk, kept: Mapping[int, int], tensors: Mapping[int, Operand]) -> None:
         """Write what there is one of for each line: by one of its threads."""
@@ -206,22 +200,22 @@ class _Reductions:
         read = [*self.read, *(argument for each in parts.values() for argument in each)]
         kept = self._keep(stage)
         walk, tensors = self._begin(lines, sharing, read, [*self._written(stage), *kept.values()])
-        k = walk.k
+        k, lanes = walk.k, sharing.lanes
         walk.begin([shape, *(self.task.flow.types[v].shape for v in stage.levels)])
 
         def visit(turn: Turn, states: list[State]) -> list[State]:
             found = []
             for (value, fold), state in zip(folds.items(), states, strict=True):
-                loaded = [load(k, tensors[argument], turn.place(shape), turn.lanes) for argument in parts[value]]
-                new = tuple([k.splat(register, turn.lanes) for register in loaded])
+                loaded = [load(k, tensors[argument], turn.place(shape), lanes) for argument in parts[value]]
+                new = tuple([k.splat(register, lanes) for register in loaded])
                 if turn.valid is not None:
-                    valid = k.splat(turn.valid, turn.lanes)
-                    identity = fold.identity(k, turn.lanes)
+                    valid = k.splat(turn.valid, lanes)
+                    identity = fold.identity(k, lanes)
                     new = tuple([k.select(valid, a, b) for a, b in zip(new, identity, strict=True)])
                 found.append(fold.merge(k, state, new))
             return found
 
-        states = walk.sweep(lines, sharing.lanes, visit, [fold.identity(k, sharing.lanes) for fold in folds.values()])
+        states = walk.sweep(visit, [fold.identity(k, lanes) for fold in folds.values()])
         states = walk.together(list(folds.values()), states)
         for (value, fold), state in zip(folds.items(), states, strict=True):
             walk.elements.known[value] = partial(_same, fold.result(k, state))
@@ -248,7 +242,10 @@ class _Reductions:
         self, lines: Lines, sharing: Sharing, read: Sequence[int], written: Sequence[int]
     ) -> tuple[Walk, dict[int, Operand]]:
         task = self.task
-        k, tensors = task.begin(read, list(dict.fromkeys(written)), sharing.blocks(lines), sharing.threads)
+        # Functions of doubles take more registers than the assembler would let a thread have by itself.
+        least = 1 if any(type.dtype == "f64" for type in task.flow.types) else 0
+        once = list(dict.fromkeys(written))
+        k, tensors = task.begin(read, once, sharing.blocks(lines), sharing.threads, per_multiprocessor=least)
         elements = Elements(k, task.flow, [tensors[a] for a in range(task.flow.given)], sharing.lanes)
         self.know(elements, tensors)
         return Walk(k, elements, lines, sharing), tensors

@@ -45,16 +45,16 @@ def lower(task: Task) -> Launches:
 def _share(lines: Lines, lanes: int) -> Sharing:
     if lines.inward and lines.length > WARP:
         warps = lines.length <= _SHORT and lines.count >= MULTIPROCESSORS
-        sharing = Sharing(True, WARP, 4, lanes, False) if warps else Sharing(True, _THREADS, 1, lanes, False)
+        sharing = Sharing(True, WARP, 4, lanes, 0) if warps else Sharing(True, _THREADS, 1, lanes, 0)
     else:
         beside = 128 if lines.count >= 128 * MULTIPROCESSORS else WARP
-        sharing = Sharing(lines.inward, 1, beside, 0, False)
+        sharing = Sharing(lines.inward, 1, beside, 0, 0)
     blocks = sharing.blocks(lines)
     least = _PART if sharing.across == 1 else 8 * _PART
     if blocks >= MULTIPROCESSORS // 2 or lines.length < 2 * least:
         return sharing
     splits = min(-(-2 * MULTIPROCESSORS // blocks), lines.length // least)
-    return Sharing(sharing.inward, sharing.across, sharing.beside, sharing.lanes, False, splits)
+    return Sharing(sharing.inward, sharing.across, sharing.beside, sharing.lanes, 0, splits)
 
 
 @define(eq=False)
@@ -103,7 +103,7 @@ class _Scan:
         def visit(turn: Turn, states: list[State]) -> list[State]:
             return [self.fold.merge(k, states[0], (self._vector(turn),))]
 
-        states = walk.sweep(self.lines, lanes, visit, [self.fold.identity(k, lanes)])
+        states = walk.sweep(visit, [self.fold.identity(k, lanes)])
         (state,) = walk.together([self.fold], states)
         with under(k, walk.once()):
             store(k, tensors[parts], walk.part_place(self.shape), state[0], 0)
@@ -136,7 +136,7 @@ class _Scan:
     def _along(self, walk: Walk, result: Operand, start: Reg) -> None:
         """A thread walks along its line, with a few loads ahead of their sums."""
         k = walk.k
-        begin, stop, most = walk.span(self.lines.length, 1)
+        begin, stop, most = walk.span(1)
         first, total = k.reg(begin), start
         if most >= UNROLLED:
             with k.loop(first, k.sub(stop, UNROLLED - 1), UNROLLED, [total, first]) as loop, walk.elements.scope():
@@ -148,7 +148,7 @@ class _Scan:
 
     def _run(self, walk: Walk, result: Operand, total: Reg, first: Index, count: int) -> Reg:
         k = walk.k
-        turns = [Turn(walk, self.lines, 0, k.add(first, i), None) for i in range(count)]
+        turns = [Turn(walk, k.add(first, i), None) for i in range(count)]
         sums = []
         for value in [self._vector(turn) for turn in turns]:
             sums.append(total := combine(k, "add", total, value))
@@ -161,7 +161,7 @@ class _Scan:
 
     def _by_stretches(self, walk: Walk, result: Operand, start: Reg) -> None:
         k, lanes = walk.k, self.sharing.lanes
-        begin, stop, _ = walk.span(self.lines.length, self.step)
+        begin, stop, _ = walk.span(self.step)
         warps = self.sharing.across // WARP
         space = k.shared(start.type, warps) if warps > 1 else None
         with k.loop(begin, stop, self.step, [start]) as loop, walk.elements.scope():
@@ -169,7 +169,7 @@ class _Scan:
             valid = k.below(along, stop) if self._ragged else None
             if valid is not None:
                 along = k.select(valid, k.reg(along), k.reg(0))
-            turn = Turn(walk, self.lines, lanes, along, valid)
+            turn = Turn(walk, along, valid)
             sums = self._in_vector(k, self._vector(turn))
             before, total = _exclusive(k, sums[-1], walk.thread, space, warps)
             offset = combine(k, "add", loop.carried[0], before)

@@ -26,8 +26,8 @@ SERIAL = 64
 class Stage:
     """Reductions over the same lines: `levels` says of each how many others have to be known one after another before.
 
-    `whole` are the results of as many elements as the lines have together or another multiple of their count, by
-    their places among the group's and how many levels have to be known; `rows` those of one element a line.
+    `whole` are the results of as many elements as the lines have together, by their places among the group's, and how
+    many levels have to be known; `rows` those of one element a line.
     """
 
     lines: Lines
@@ -108,7 +108,7 @@ class Stages:
             size = self.flow.types[value].size
             if size == lines.count and (level or lines.length > 1):
                 rows.append(place)
-            elif size == lines.count * lines.length or (lines.dense and level and size % lines.count == 0):
+            elif size == lines.count * lines.length:
                 whole.append((place, level))
         return Stage(lines, test.levels, tuple(whole), tuple(rows))
 

@@ -60,16 +60,25 @@ class Task:
         return self.layouts[argument] if argument < self.flow.given else Layout.dense(self.type(argument).shape)
 
     def begin(
-        self, reads: Sequence[int], writes: Sequence[int], blocks: int, threads: int, dynamic: int = 0
+        self,
+        reads: Sequence[int],
+        writes: Sequence[int],
+        blocks: int,
+        threads: int,
+        dynamic: int = 0,
+        per_multiprocessor: int = 0,
     ) -> tuple[Kernel, dict[int, Operand]]:
-        """A kernel open for writing, and its tensors by the numbers of its arguments; `dynamic`: shared bytes."""
+        """A kernel open for writing, and its tensors by the numbers of its arguments; `dynamic`: shared bytes.
+
+        `per_multiprocessor`: the blocks that a multiprocessor has to hold at once, which bounds registers; 0: any.
+        """
         arguments = (*reads, *writes)
         layouts = [self.layout(a) for a in arguments]
         wide = any(max(layout.reach, self.type(a).size) > _LARGE for a, layout in zip(arguments, layouts, strict=True))
         name = self.symbol if not self.launches else f"{self.symbol}_{len(self.launches) + 1}"
         k = Kernel(self.module, name, threads, wide)
         faults = any(node.record is not None and isinstance(node.record.kind, Index) for node in self.flow.nodes)
-        k.begin([(MEMORY[self.type(a).dtype], a in reads) for a in arguments], blocks, faults)
+        k.begin([(MEMORY[self.type(a).dtype], a in reads) for a in arguments], blocks, faults, per_multiprocessor)
         numbers = (*arguments, FAULTS) if faults else arguments
         self.launches.append(Launch(name, (blocks, 1, 1), (threads, 1, 1), dynamic, numbers))
         tensors = zip(arguments, k.pointers, layouts, strict=True)

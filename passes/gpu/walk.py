@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from sexpgpu.passes.gpu.elements import Elements
 from sexpgpu.passes.gpu.folds import Fold, State, over_block, over_lanes, over_rows, over_warp
@@ -25,14 +25,12 @@ UNROLLED = 4
 
 @define(eq=False)
 class Turn:
-    """The elements that a thread works on at once: of `lines` the one with number `along`, or `lanes` from it.
+    """The elements that a thread works on at once: the one with number `along` of its line, or a vector from it.
 
     `valid`: whether they are its own; None where they always are.
     """
 
     walk: Walk
-    lines: Lines
-    lanes: int
     along: Index
     valid: Reg | None
     _places: dict[Ints, Place] = field(factory=dict, init=False)
@@ -44,8 +42,8 @@ class Turn:
         return self._places[shape]
 
     def _place(self, shape: Ints) -> Place:
-        k, lines = self.walk.k, self.lines
-        lane = len(shape) - 1 if self.lanes else None
+        k, lines, lanes = self.walk.k, self.walk.lines, self.walk.sharing.lanes
+        lane = len(shape) - 1 if lanes else None
         along = coordinates(k, self.along, tuple([n for n, is_along in lines.segments if is_along]))
         kept = list(self.walk.row_segments)
         ahead = list(along)
@@ -72,9 +70,10 @@ class Turn:
         """The numbers of the elements along their line."""
         k = self.walk.k
         first = k.reg(self.along)
-        if not self.lanes or not self.walk.sharing.inward:
+        lanes = self.walk.sharing.lanes
+        if not lanes or not self.walk.sharing.inward:
             return first
-        return k.op("arith.addi", k.splat(first, self.lanes), k.counting(self.lanes))
+        return k.op("arith.addi", k.splat(first, lanes), k.counting(lanes))
 
 
 Visit = Callable[[Turn, list[State]], list[State]]
@@ -98,7 +97,7 @@ class Walk:
     split: Index = field(init=False, default=0)
     _axes: dict[tuple[int, Ints], tuple[Index, ...]] = field(factory=dict, init=False)
     _rows: dict[Ints, Place] = field(factory=dict, init=False)
-    _turns: dict[tuple[Lines, int], list[Turn]] = field(factory=dict, init=False)
+    _turns: list[Turn] | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         k, sharing, lines = self.k, self.sharing, self.lines
@@ -156,62 +155,91 @@ class Walk:
             for where, sizes in zip(self.row_segments, kept, strict=True):
                 self.row_axes(where, sizes)
 
-    def sweep(self, lines: Lines, lanes: int, visit: Visit, states: list[State]) -> list[State]:
-        """Visit all elements of the thread's lines, the same turns each time where it holds them in registers."""
-        if not self.sharing.held:
-            return self._loop(lines, lanes, visit, states)
-        if (lines, lanes) not in self._turns:
-            self._turns[lines, lanes] = self._all_turns(lines, lanes)
-        for turn in self._turns[lines, lanes]:
+    def sweep(self, visit: Visit, states: list[State]) -> list[State]:
+        """Visit all elements of the thread's lines: those that it holds in registers, then the others, in a loop."""
+        behind = min(self.sharing.held * self._step, self.lines.length)
+        if self._turns is None:
+            self._turns = self._held_turns(behind)
+        for turn in self._turns:
             states = visit(turn, states)
-        return states
+        if behind == self.lines.length:
+            return states
+        with self._reading_again(behind > 0):
+            return self._loop(visit, states, behind)
 
-    def _all_turns(self, lines: Lines, lanes: int) -> list[Turn]:
-        k, sharing = self.k, self.sharing
-        each = self._each(lanes)
-        step = sharing.across * each
-        first = k.mul(self.mine, each)
+    @property
+    def _each(self) -> int:
+        """How many elements of a line a thread takes at once."""
+        return max(self.sharing.lanes, 1) if self.sharing.inward else 1
+
+    @property
+    def _step(self) -> int:
+        """How many a line's threads take at once."""
+        return self.sharing.across * self._each
+
+    @contextmanager
+    def _reading_again(self, again: bool) -> Iterator[None]:
+        """Where the registers are full, no compiler may keep what is read for the next time that it is.
+
+        Loads that are not said to be of constant memory are done again behind each barrier.
+        """
+        elements, before = self.elements, self.elements.operands
+        if again:
+            elements.operands = [evolve(each, pointer=evolve(each.pointer, constant=False)) for each in before]
+        try:
+            yield
+        finally:
+            elements.operands = before
+
+    def _held_turns(self, behind: int) -> list[Turn]:
+        k, length, step = self.k, self.lines.length, self._step
+        first = k.mul(self.mine, self._each)
         found = []
-        for start in range(0, lines.length, step):
+        for start in range(0, behind, step):
             along = k.add(first, start)
             valid = None
-            if start + step > lines.length:
-                valid = k.below(along, lines.length)
+            if start + step > length:
+                valid = k.below(along, length)
                 along = k.select(valid, k.reg(along), k.reg(0))
-            found.append(Turn(self, lines, lanes, along, valid))
+            found.append(Turn(self, along, valid))
         return found
 
-    def _each(self, lanes: int) -> int:
-        return max(lanes, 1) if self.sharing.inward else 1
-
-    def _loop(self, lines: Lines, lanes: int, visit: Visit, states: list[State]) -> list[State]:
-        k, sharing = self.k, self.sharing
-        each = self._each(lanes)
-        step = sharing.across * each
-        begin, stop, most = self.span(lines.length, step)
-        first = k.add(k.mul(self.mine, each), begin)
+    def _loop(self, visit: Visit, states: list[State], behind: int) -> list[State]:
+        k, step = self.k, self._step
+        begin, stop, most = self.span(step)
+        first = k.add(k.mul(self.mine, self._each), k.add(begin, behind))
         counts = list(map(len, states))
-        if most >= UNROLLED * step:
+        if most - behind >= UNROLLED * step:
             kept = [register for state in states for register in state]
             last = k.sub(stop, (UNROLLED - 1) * step)
             with k.loop(first, last, UNROLLED * step, [*kept, k.reg(first)]) as loop, self.elements.scope():
                 states = list(_grouped(loop.carried, counts))
-                several = [Turn(self, lines, lanes, k.add(loop.index, i * step), None) for i in range(UNROLLED)]
+                several = [Turn(self, k.add(loop.index, i * step), None) for i in range(UNROLLED)]
+                self._load_ahead(several)
                 for turn in several:
                     states = visit(turn, states)
-                behind = k.reg(k.add(loop.index, UNROLLED * step))
-                loop.next(*[register for state in states for register in state], behind)
+                following = k.reg(k.add(loop.index, UNROLLED * step))
+                loop.next(*[register for state in states for register in state], following)
             states, first = list(_grouped(loop.results, counts)), loop.results[-1]
         kept = [register for state in states for register in state]
         with k.loop(first, stop, step, kept) as loop, self.elements.scope():
             states = list(_grouped(loop.carried, counts))
-            states = visit(Turn(self, lines, lanes, loop.index, None), states)
+            states = visit(Turn(self, loop.index, None), states)
             loop.next(*[register for state in states for register in state])
         return list(_grouped(loop.results, counts))
 
-    def span(self, length: int, step: int) -> tuple[Index, Index, int]:
+    def _load_ahead(self, turns: Sequence[Turn]) -> None:
+        """Have the loads of all turns on their way before anything is computed; what nobody reads falls away later."""
+        flow = self.elements.flow
+        size = self.lines.count * self.lines.length
+        whole = [v for v in range(flow.given) if flow.types[v].size == size]
+        for turn in turns:
+            for value in whole:
+                self.elements.at(value, turn.place(flow.types[value].shape))
+
+    def span(self, step: int) -> tuple[Index, Index, int]:
         """The part of a line that the block works on: its first element, its end, and how many there are at most."""
-        k, splits = self.k, self.sharing.splits
+        k, splits, length = self.k, self.sharing.splits, self.lines.length
         if splits == 1:
             return 0, length, length
         most = -(-length // (step * splits)) * step

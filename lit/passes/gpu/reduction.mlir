@@ -9,9 +9,9 @@
 // CHECK-NOT: gpu.barrier
 // CHECK: gpu.return
 
-// Cross entropy and its derivative: a block walks three times along a line of 50304, four vectors at a time.
+// Cross entropy and its derivative: a block walks three times along a line of 50304, of which it holds a half.
 // CHECK-LABEL: gpu.func @row_1(
-// CHECK-SAME: known_block_size = array<i32: 512, 1, 1>, known_grid_size = array<i32: 1024, 1, 1>
+// CHECK-SAME: known_block_size = array<i32: 1024, 1, 1>, known_grid_size = array<i32: 1024, 1, 1>
 // CHECK-COUNT-2: scf.for
 // CHECK-COUNT-1: gpu.barrier
 // CHECK-COUNT-2: scf.for
