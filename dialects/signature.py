@@ -142,10 +142,8 @@ def _string(row: dict[str, Any], key: str) -> str | None:
 
 
 def _role(row: dict[str, Any], roles: dict[str, Role]) -> tuple[Role, str] | None:
-    for key, role in roles.items():
-        if (name := _string(row, key)) is not None:
-            return role, name
-    return None
+    key = next((key for key in row if key in roles), None)
+    return None if key is None else (roles[key], cast(str, ir.StringAttr(row[key]).value))
 
 
 def read_graph(func: Any) -> Graph:

@@ -15,7 +15,7 @@ INTEGERS = frozenset({"i32", "i64", "u8"})
 _BYTES = {"f32": 4, "f64": 8, "bf16": 2, "i32": 4, "i64": 8, "u8": 1, "bool": 1}
 
 
-@frozen(slots=True)
+@frozen(slots=True, cache_hash=True)
 class TensorType:
     """Shape and dtype of a tensor; prints as `f32[12, 64]`, a scalar as `f32[]`."""
 

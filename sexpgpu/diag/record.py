@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 Severity = Literal["error", "warning"]
 
 
-@frozen(slots=True)
+@frozen(slots=True, cache_hash=True)
 class Span:
     """A region of a source file: lines and columns count from 1, in characters; the end is exclusive."""
 
@@ -25,7 +25,7 @@ class Span:
         return f"{self.file}:{self.line}:{self.col}"
 
 
-@frozen(slots=True)
+@frozen(slots=True, cache_hash=True)
 class CallSite(Span):
     """A form of the user's own whose execution led to the place `inside` a standard module."""
 

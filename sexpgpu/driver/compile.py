@@ -134,7 +134,7 @@ def trace_in(
     try:
         if str(path) not in session.modules.overlay:
             require_file(path)
-        with declaring(declared):
+        with uncollected(), declaring(declared):  # the step budget bounds what evaluation may leave behind
             session.evaluate_file(path, selection)
             if session.exhausted:
                 return done
@@ -164,9 +164,10 @@ def finish(done: Compilation, pipeline: str = "shared") -> None:
         after = 0 if passes.start is None else _taken_over(done, pipeline)
         watch = PolicyWatch(passes.observer)
         watched = evolve(passes, observer=watch)
-        done.timings = tuple(run_named(done.module, done.context, pipeline, watched, after))
-        done.policies = watch.found
-        conclude(done, map(read_graph, graphs(done.module)))
+        with uncollected():
+            done.timings = tuple(run_named(done.module, done.context, pipeline, watched, after))
+            done.policies = watch.found
+            conclude(done, map(read_graph, graphs(done.module)))
     except SxError as fault:
         done.diagnostics.report(fault.diagnostic)
 

@@ -20,6 +20,7 @@ from sexpgpu.driver.compile import Compilation, compiling, conclude, finish
 from sexpgpu.driver.pipeline import EVERY, Passes, steps_of, whole
 from sexpgpu.experiment import Graph
 from sexpgpu.interp import Program
+from sexpgpu.lang.collection import uncollected
 from sexpgpu.lang.selection import Selection
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.flow import read_flow
@@ -75,7 +76,8 @@ def prepare(done: Compilation) -> None:
         finish(done, pipeline)
         if done.experiment is None:
             return
-        plans = plans_of(done.module, done.context)
+        with uncollected():
+            plans = plans_of(done.module, done.context)
         if folder is not None:
             save(folder, key, plans)
     else:

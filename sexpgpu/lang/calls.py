@@ -17,10 +17,12 @@ from sexpgpu.lang.functions import FunctionInfo, info_of
 from sexpgpu.lang.module import Module
 from sexpgpu.lang.place import EVALUATED, Trail
 
+_Position = tuple[int | None, int | None, int | None, int | None]
+"""As Python has it: line, last line, column and last column, counted from 0."""
 MARK: Final = "rt.module"
 """The name in a namespace that says its code came from a `.sx` file, and which module that is."""
 
-_positions: Final[dict[int, tuple[ref[CodeType], list[Span | None]]]] = {}
+_positions: Final[dict[int, tuple[ref[CodeType], list[Span | _Position | None]]]] = {}
 """By the identity of the code, as long as it lives: to hash it would be to hash all its constants."""
 PROMISED_DEPTH: Final = 100_000
 """Lisp calls that may always be nested, where no builtin is among them."""
@@ -38,13 +40,15 @@ def span_at(code: CodeType, instruction: int) -> Span | None:
     """The place of an instruction; the first look at a code object reads all its positions."""
     found = _positions.get(id(code))
     if found is None:
-        table: list[Span | None] = []
-        for line, end_line, col, end_col in code.co_positions():
-            known = line is not None and end_line is not None and col is not None and end_col is not None
-            table.append(Span(code.co_filename, line, col + 1, end_line, end_col + 1) if known else None)  # type: ignore[operator,arg-type]
         forget = partial(_positions.pop, id(code))  # called with what is given where it is not there
-        found = _positions[id(code)] = ref(code, forget), table
-    return found[1][instruction >> 1]
+        found = _positions[id(code)] = ref(code, forget), list(code.co_positions())
+    table, at = found[1], instruction >> 1
+    place = table[at]
+    if isinstance(place, tuple):
+        line, end_line, col, end_col = place
+        known = line is not None and end_line is not None and col is not None and end_col is not None
+        place = table[at] = Span(code.co_filename, line, col + 1, end_line, end_col + 1) if known else None  # type: ignore[operator,arg-type]
+    return place
 
 
 def by_macro(code: CodeType, span: Span | None) -> bool:

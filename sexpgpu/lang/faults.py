@@ -29,47 +29,37 @@ _COUNT: Final = re.compile(r"(?P<name>[^\n]*)\(\) (?:takes .* but (?P<given>\d+)
 
 def current_span() -> Span | None:
     """The place of the innermost form being executed (the prelude's own forms do not count)."""
-    frame = _form(sys._getframe(1), standard=True)
-    return None if frame is None else span_at(frame.f_code, frame.f_lasti)
+    return executing()[0]
 
 
 def calling_span() -> Span | None:
     """The place of the innermost form of the user's own being executed: what called into a standard module."""
-    return _calling(sys._getframe(1))
+    return executing()[1]
 
 
 def executing() -> tuple[Span | None, Span | None]:
-    """`current_span` and `calling_span`, by one look at the frames."""
-    frame = _form(sys._getframe(1), standard=True)
-    if frame is None:
-        return None, None
-    return span_at(frame.f_code, frame.f_lasti), _calling(frame)
-
-
-def _calling(frame: FrameType | None) -> Span | None:
+    """`current_span` and `calling_span`, by one look at the frames. Every operation that is traced asks."""
+    frame: FrameType | None = sys._getframe(1)
+    innermost: Span | None = None
     vague: Span | None = None
-    while (frame := _form(frame, standard=False)) is not None:
-        span = span_at(frame.f_code, frame.f_lasti)
-        if not by_macro(frame.f_code, span):
-            return span
-        vague = vague or span
-        frame = frame.f_back
-    return vague
-
-
-def _form(frame: FrameType | None, *, standard: bool) -> FrameType | None:
-    """The innermost frame, from `frame` outwards, of a form in a file that counts."""
+    found = False
     while frame is not None:
         module = frame.f_globals.get(MARK)
         if (
             module is not None
             and not module.internal
-            and (standard or not module.standard)
+            and not (found and module.standard)
             and frame.f_code.co_filename != "<deferred>"
         ):
-            return frame
+            span = span_at(frame.f_code, frame.f_lasti)
+            if not found:
+                innermost, found = span, True
+            if not module.standard:
+                if not by_macro(frame.f_code, span):
+                    return innermost, span
+                vague = vague or span
         frame = frame.f_back
-    return None
+    return innermost, vague
 
 
 def frames_at(traceback: TracebackType | None, span: Span) -> tuple[FrameType, FrameType | None] | None:

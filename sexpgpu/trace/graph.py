@@ -38,6 +38,8 @@ _COUNTERS = {"train": ("microbatch", "step", ""), "eval": ("microbatch", "", "")
 
 OPERATION_WORK: Final = 100
 """Steps that an operation takes, so that a loop over tensors ends as any other."""
+COUNTED: Final = 16
+"""Operations whose work is counted at once."""
 _active: ContextVar[GraphTrace | None] = ContextVar("active graph", default=None)
 
 
@@ -59,14 +61,10 @@ def current_graph(what: str) -> GraphTrace:
     return graph
 
 
-@contextmanager
-def _noting(op: str, operands: Sequence[Tensor]) -> Iterator[None]:
-    """Faults raised within name the operation as the language does, and say where the operands come from."""
-    try:
-        yield
-    except SxError as fault:
-        notes = tuple(note for t in operands for note in t.provenance())
-        raise SxError(spoken(op, fault.diagnostic).noting(*notes)) from None
+def _noted(op: str, operands: Sequence[Tensor], fault: SxError) -> SxError:
+    """The fault of an operation, which it names as the language does; and where the operands come from."""
+    notes = tuple(note for t in operands for note in t.provenance())
+    return SxError(spoken(op, fault.diagnostic).noting(*notes))
 
 
 class Tracer:
@@ -87,12 +85,20 @@ class Tracer:
         self.microbatches = run.microbatches
         self._symbols: Counter[str] = Counter()
         self._checkpoints = 0
+        self._uncounted = 0
         self.locations: dict[tuple[Span | None, Span | None, str], ir.Location] = {}
 
     def next_checkpoint(self) -> int:
         """A number for the next region that the backward pass computes again."""
         self._checkpoints += 1
         return self._checkpoints
+
+    def spend(self) -> None:
+        """Take the steps of an operation."""
+        self._uncounted += 1
+        if self._uncounted == COUNTED:
+            self._uncounted = 0
+            spend_steps(COUNTED * OPERATION_WORK)
 
     def symbol(self, name: str) -> str:
         """A function symbol for a graph's name that no other function of the module has."""
@@ -229,10 +235,12 @@ class GraphTrace:
         """
         from sexpgpu.trace.tensor import Tensor
 
-        spend_steps(OPERATION_WORK)
+        self.tracer.spend()
         span = self.locate()
-        with _noting(op, operands):
-            value = self.builder(op, *(t.val for t in operands), **attrs)
+        try:
+            value = self.builder(op, *[t.val for t in operands], **attrs)
+        except SxError as fault:
+            raise _noted(op, operands, fault) from None
         # A moved tensor is known by what it was, one or two moves deep.
         moved = len(operands) == 1 and isinstance(OPS[op].kind, Move) and operands[0].source.count(" of ") < 3
         return Tensor(self, value, span, f"{op} of {operands[0].source}" if moved else f"the result of {op}")
@@ -241,10 +249,12 @@ class GraphTrace:
         """`emit` for an operation of several results."""
         from sexpgpu.trace.tensor import Tensor
 
-        spend_steps(OPERATION_WORK)
+        self.tracer.spend()
         span = self.locate()
-        with _noting(op, operands):
-            made = self.builder.several(op, *(t.val for t in operands), **attrs)
+        try:
+            made = self.builder.several(op, *[t.val for t in operands], **attrs)
+        except SxError as fault:
+            raise _noted(op, operands, fault) from None
         return tuple(Tensor(self, value, span, f"the result of {op}") for value in made)
 
     def constant(self, value: Any, type: TensorType) -> Tensor:

@@ -217,7 +217,10 @@ def float_tensor(what: str, value: Any) -> Tensor:
 
 def broadcast_shape(what: str, *operands: Tensor) -> tuple[int, ...]:
     """The common shape by NumPy's rule; E-SHAPE-001 names the axis that does not fit and where the sizes come from."""
-    rank = max(t.type.rank for t in operands)
+    shapes = {t.type.shape for t in operands}
+    if len(shapes) == 1:
+        return shapes.pop()
+    rank = max(map(len, shapes))
     result = [1] * rank
     for operand in operands:
         shape = operand.type.shape
