@@ -134,7 +134,8 @@ def _largest(told: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 def _text(func: Any, module: Any) -> str:
     """The operations of a graph and of the functions that it calls, without their places in the file."""
-    return "\n".join(str(f.operation.get_asm(enable_debug_info=False)) for f in _reached(func.operation, module))
+    reached = _reached(func.operation, module)
+    return "\n".join(str(f.operation.get_asm(use_local_scope=True, enable_debug_info=False)) for f in reached)
 
 
 def _hashed(text: str) -> str:

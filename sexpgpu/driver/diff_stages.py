@@ -46,7 +46,7 @@ def texts(module: Any) -> dict[str, GraphText]:
     for func in functions(module):
         attributes = func.attributes
         name = attributes["sx.graph"].value if "sx.graph" in attributes else attributes["sym_name"].value
-        lines = str(func.operation.get_asm(enable_debug_info=False)).splitlines()
+        lines = str(func.operation.get_asm(use_local_scope=True, enable_debug_info=False)).splitlines()
         found[name] = GraphText(tuple(lines), len(func.regions[0].blocks[0].operations))
     return found
 
