@@ -355,3 +355,19 @@ def test_a_vocabulary_that_nothing_tells(tmp_path: Path) -> None:
     with pytest.raises(SxError) as caught:
         record_count(Tokens("s3://bucket/t.bin"), tmp_path)
     assert caught.value.diagnostic.expected == ":count"
+
+
+def test_numbers_are_counted_without_a_table_of_them(tmp_path: Path) -> None:
+    reader = open_source(Arange(1 << 31), tmp_path)
+    assert reader.count == 1 << 31
+    assert reader.read(np.array([(1 << 31) - 1, 5])).tolist() == [(1 << 31) - 1, 5]
+
+
+def test_a_file_without_a_byte_has_no_records(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    with pytest.raises(SxError) as caught:
+        record_count(Bytes("empty"), tmp_path)
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == (
+        "E-LOAD-006",
+        "this bytes has no records",
+    )

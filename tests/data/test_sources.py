@@ -14,6 +14,7 @@ from sexpgpu.data import statistics
 from sexpgpu.data.facts import facts, record_count, record_type, vocabulary_size
 from sexpgpu.data.readers import open_source
 from sexpgpu.data.source import (
+    Arange,
     Chars,
     Contexts,
     Csv,
@@ -191,6 +192,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
         (lambda: Csv("t", skip=-1), "skip of csv is below 0"),
         (lambda: Declared(shape=(5, 0)), "shape of the facts is below 1"),
         (lambda: Declared(count=0), "count of the facts is below 1"),
+        (lambda: Arange((1 << 31) + 1), "n of arange is above 2,147,483,648"),
         (lambda: facts(Npy("t", declared=Declared(shape=(), dtype="f32"))), "the :shape of npy needs 1 axis or more"),
         (lambda: facts(Csv("t", declared=Declared(shape=(5,)))), "the :shape of csv needs 2 axes"),
     ],

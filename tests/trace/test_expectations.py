@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sexpgpu.diag import Diagnostic, Diagnostics, SxError
 from sexpgpu.driver.compile import new_session
+from sexpgpu.lang.builtin import show
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.session import Session
 from tests.golden.tracing import Case, Outcome, outcomes
@@ -357,3 +358,21 @@ def test_the_fields_of_an_f64_run_are_as_wide_as_it_is(tmp_path: Path) -> None:
     assert faults(write(tmp_path, prepare=prepare.format(":f32"))) == []
     declared = '(def xs (npy "x.npy" :dtype :f32)) (def ys (npy "y.npy"))'
     assert faults(write(tmp_path, data=declared, prepare=prepare.format(":f64"), **f64)) == []
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("(let ((n 2)) (repeat (* n 2) 7))", "(7 7 7 7)"),
+        ("(repeat (i 3) i)", "(0 1 2)"),
+        ("(repeat 0 (car 3))", "nil"),
+        ("(repeat (list 2) list)", "(0 1)"),
+    ],
+)
+def test_a_count_may_be_a_form(session: Session, form: str, value: str) -> None:
+    (result,) = session.evaluate_text(form, "form.sx")
+    assert [show(given) for given in result.values] == [value]
+
+
+def test_a_count_that_would_bind_a_function_is_refused(session: Session) -> None:
+    assert refused(session, "(let ((n 2)) (repeat (1+ n) 7))").message.startswith("repeat: (1+ n) binds the name of a ")
