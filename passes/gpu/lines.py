@@ -25,6 +25,8 @@ _REGISTERS = 96
 """The registers of a thread that hold elements of lines."""
 _HELD = 24
 """Those of a thread of a block of 1024, for a part of the thread's elements."""
+_SHARED = 40 << 10
+"""The bytes of shared memory that accumulators may take."""
 _TURNS = 8
 """The most vectors or elements of a line that a thread holds; each is code of its own."""
 
@@ -130,7 +132,7 @@ def share(
     `shared` is the bytes of accumulators of one thread that others have to see; `words` the registers of one number;
     `splits`: blocks may share a line; `again`: the lines are walked through more than once.
     """
-    found = _beside(lines, lanes, live, words, again) if lines.inward else _apart(lines, lanes, live, shared)
+    found = _beside(lines, lanes, live, words, again) if lines.inward else _apart(lines, lanes, live, shared, again)
     return found if splits else evolve(found, splits=1)
 
 
@@ -155,24 +157,37 @@ def _beside(lines: Lines, lanes: int, live: int, words: int, again: bool) -> Sha
     if splits > 1:
         return Sharing(True, 256, 1, lanes, 0, splits)
     # Large blocks, so that few lines are under way: what is walked through again is in registers or in the cache.
-    return Sharing(True, 1024 // words, 1, lanes, _HELD // (each * live) if again and words == 1 else 0)
+    held = min(2 * _TURNS, _HELD // (each * live)) if again and words == 1 else 0
+    return Sharing(True, 1024 // words, 1, lanes, held)
 
 
-def _apart(lines: Lines, lanes: int, live: int, shared: int) -> Sharing:
+def _apart(lines: Lines, lanes: int, live: int, shared: int, again: bool) -> Sharing:
     each = max(lanes, 1)
     units = lines.count // each
     beside = min(WARP, _power(units))
     blocks = -(-units // beside)
     across = min(WARP, 256 // beside, _power(-(-lines.length // 4)))
-    while across > 1 and across * beside * each * shared > 40 << 10:
-        across //= 2
-    most = lines.length // (4 * across)
-    splits = min(-(-2 * MULTIPROCESSORS // blocks), most) if blocks < MULTIPROCESSORS else 1
-    if splits <= 1 and blocks >= 2 * MULTIPROCESSORS and lines.length <= 64:
-        across = max(1, -(-WARP // beside))
+    splits = 1
+    if blocks >= 2 * MULTIPROCESSORS and lines.length <= 64:
+        across, beside = 1, min(4 * WARP, _power(units))
+    else:
+        # Narrower stretches of more threads hold longer lines; a sector of memory is 32 bytes.
+        while again and across < WARP and beside * each > WARP and not _holds(lines, across, each * live):
+            across, beside = 2 * across, beside // 2
+        while across > 1 and across * beside * each * shared > _SHARED:
+            across //= 2
+        if blocks < MULTIPROCESSORS:
+            splits = max(1, min(-(-2 * MULTIPROCESSORS // blocks), lines.length // (4 * across)))
     turns = -(-lines.length // across)
-    holds = splits <= 1 and turns * each * live <= _REGISTERS and turns <= _TURNS
-    return Sharing(False, across, beside, lanes, turns if holds else 0, max(splits, 1))
+    return Sharing(
+        False, across, beside, lanes, turns if splits == 1 and _holds(lines, across, each * live) else 0, splits
+    )
+
+
+def _holds(lines: Lines, across: int, registers: int) -> bool:
+    """Whether each of the threads that share a line can keep its part, of `registers` an element or vector."""
+    turns = -(-lines.length // across)
+    return turns <= _TURNS and turns * registers <= _REGISTERS
 
 
 def _power(n: int) -> int:

@@ -80,11 +80,11 @@ class _Reductions:
         lanes = widest(flow, values, frozenset([*stage.levels, *self.memory]))
         read = self.stages.reached(values)
         lineful = [v for v in range(flow.given) if v in read and flow.types[v].size % lines.length == 0]
-        words = {v: max(1, BYTES[Fold.register(flow.types[v].dtype)] // 4) for v in read}
-        live = sum(words[v] for v in lineful)
+        words = [max(1, BYTES[Fold.register(flow.types[v].dtype)] // 4) for v in lineful]
+        live = sum(words)
         shared = sum(BYTES[type] for v in stage.levels for type in self._fold(v).types)
         sweeps = {*stage.levels.values(), *(level for _, level in stage.whole)}
-        most = max(words.values())
+        most = max(words, default=1)
         return share(lines, lanes, max(live, 1), shared, words=most, again=len(sweeps) > 1)
 
     def _fold(self, value: int) -> Fold:
