@@ -78,7 +78,8 @@ def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> i
     from sexpgpu.runtime.run import RunOptions, run
 
     as_json = flags.as_json
-    passes = Passes(skipping(flags.skipped, where.kind), flags.start)
+    told = (lambda late: report.print_diagnostic(late, {})) if flags.start is not None else None
+    passes = Passes(skipping(flags.skipped, where.kind), flags.start, told=told)
     with open_context() as context:
         done = run_deep(lambda: compile_in(context, file, selected, pipeline=None, passes=passes))
         kernels = prepare_for(done, where)

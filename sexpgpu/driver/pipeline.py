@@ -7,14 +7,14 @@ place of the pass before it in the whole pipeline, so that skipping a pass renum
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
 from attrs import evolve, frozen
 
 from sexpgpu import knobs
-from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.diag import Diagnostic, SxError, error, nearest, warning
 from sexpgpu.dialects.context import Context
 from sexpgpu.driver.reproduce import BROKEN, reproduce
 from sexpgpu.passes import PASSES, PIPELINES
@@ -53,6 +53,8 @@ class Step:
 class Passes:
     """What is asked of the passes: those to skip, a dumped module to go on from, the last stage, who looks on.
 
+    `told` hears of graphs that are compiled later and do not come from the dumped module.
+
     `part` names a folder inside SEXPGPU_DUMP, for modules beside the experiment's own; None writes nothing at all.
     """
 
@@ -61,10 +63,18 @@ class Passes:
     until: int | None = None
     observer: Observer | None = None
     part: str | None = ""
+    told: Callable[[Diagnostic], None] | None = None
 
     def again(self, part: str) -> Passes:
         """For another module of the same experiment: the same passes, unobserved, from its beginning."""
         return evolve(self, start=None, until=None, observer=None, part=re.sub(r"\W+", "-", part))
+
+    def tell_of(self, graph: str, rows: int) -> None:
+        """W-IR-001 where a graph is traced for batches of another size although a dumped module was given."""
+        if self.start is not None and self.told is not None:
+            message = f"batches of {rows} run `{graph}` as FILE says it, not {self.start.name}"
+            help = "nothing that was edited there reaches them; let batches divide the records"
+            self.told(warning("W-IR-001", message, help=help))
 
 
 EVERY = Passes()

@@ -16,6 +16,7 @@ from sexpgpu.trace.graphs import trace_evaluation, trace_train
 
 def traced_again(done: Compilation, graph: str, rows: int, pipeline: str) -> Any:
     """A module of the train graphs, or of one evaluation's, for batches of `rows` records, through a pipeline."""
+    done.passes.tell_of(graph, rows)
     return run_deep(lambda: _traced(done, TRAIN if graph in (TRAIN, SUMS) else graph, rows, pipeline))
 
 

@@ -185,12 +185,24 @@ def test_a_run_goes_on_from_a_dumped_module(tmp_path: Path) -> None:
         done = sexpgpu("run", file, "--out", out, "--quiet", "--from", folder / f"{name}.mlir")
         assert done.returncode == 0, done.stderr
         assert losses(out) == expected, name
+        for graph in ("train", "val"):  # ten records in fours: the last batch has two
+            assert done.stderr.count(f"batches of 2 run `{graph}` as FILE says it, not {name}.mlir") == 1
+        assert done.stderr.count("W-IR-001") == 2
     edited = folder / f"{stage('simplify')}.mlir"
     text = edited.read_text("utf-8")
     assert "dense<1.500000e+00>" in text
     edited.write_text(text.replace("dense<1.500000e+00>", "dense<3.000000e+00>"), "utf-8")
     assert sexpgpu("run", file, "--out", tmp_path / "edited", "--quiet", "--from", edited).returncode == 0
     assert losses(tmp_path / "edited")[0] == pytest.approx(2 * expected[0], rel=1e-5)
+
+
+def test_a_module_that_reaches_every_batch_needs_no_word(tmp_path: Path) -> None:
+    file = write(tmp_path, loader="(defloader train-loader (:batch 5 :order :sequential) (x xs) (y ys))")
+    assert sexpgpu("passes", file, "--dump", tmp_path / "stages").returncode == 0
+    start = tmp_path / "stages" / f"{stage('traced')}.mlir"
+    done = sexpgpu("run", file, "--out", tmp_path / "run", "--quiet", "--from", start)
+    assert done.returncode == 0
+    assert done.stderr == ""
 
 
 def test_a_module_that_does_not_fit_is_refused(tmp_path: Path) -> None:

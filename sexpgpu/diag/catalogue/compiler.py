@@ -37,6 +37,10 @@ ENTRIES: tuple[Entry, ...] = (
           "`run --from` goes on from a module that was dumped for the same file under the same selection; passes may "
           "change what its graphs do, not their arguments and results.",
           "sexpgpu run gpt.sx --from dump/02-simplify.mlir --set width=128"),
+    Entry("W-IR-001", "batches that a dumped module does not reach",
+          "A module that `run --from` goes on from has the graphs at one number of records. A batch of another size, "
+          "as the last one of an epoch or of an evaluation may be, is traced and compiled from the file.",
+          "sexpgpu run gpt.sx --from dump/02-simplify.mlir"),
     Entry("E-IR-016", "no kernels were compiled",
           "The text of kernels is there once the passes of a GPU have run: fuse for it, to-gpu, to-nvvm, to-ptx.",
           "sexpgpu-opt module.mlir --sx-simplify --ptx"),
