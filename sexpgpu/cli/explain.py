@@ -12,18 +12,22 @@ from sexpgpu.cli import report
 if TYPE_CHECKING:
     from sexpgpu.lang.selection import Selection
 
+TARGETS = ("sm_80", "sm_90", "sm_100")
+
 
 @click.command()
 @report.file_argument
 @report.selection_options
 @report.skip_option
-@click.option("--device", type=click.Choice(["cpu"]), help="End with the device's lowering report.")
+@click.option("--device", type=click.Choice(["cpu", "sim", "cuda"]), help="End with the device's lowering report.")
+@click.option("--target", type=click.Choice(TARGETS), help="The chip that kernels are for, with --device sim or cuda.")
 @report.json_option
 def command(
     file: Path,
     selected: Selection,
     skipped: tuple[str, ...],
     device: str | None,
+    target: str | None,
     as_json: bool,
 ) -> int:
     """Say what the compiler made of FILE: knobs, parameters, optimizer groups, graphs, one training step.
@@ -32,6 +36,7 @@ def command(
     sexpgpu explain examples/shakespeare.sx
     sexpgpu explain examples/gpt2.sx --variant smoke --json
     sexpgpu explain examples/shakespeare.sx --device cpu
+    sexpgpu explain examples/gpt2.sx --device cuda --target sm_90
 
     Reads no data and trains nothing.
     """
@@ -40,10 +45,13 @@ def command(
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.explain import explain
     from sexpgpu.driver.explain_text import text_of
-    from sexpgpu.driver.lowered import cpu_lowering
+    from sexpgpu.driver.lowered_device import lowering_for
     from sexpgpu.driver.lowering_text import text_of as lowering_text
-    from sexpgpu.driver.pipeline import Passes, run_named, skipping
+    from sexpgpu.driver.pipeline import Passes, skipping
     from sexpgpu.lang.limits import run_deep
+
+    if target is not None and device not in ("sim", "cuda"):
+        raise click.UsageError("--target says which chip kernels are made for: it goes with --device cuda or sim")
 
     def explain_it() -> int:
         with compiling(file, selected, passes=Passes(skipping(skipped))) as done:
@@ -57,8 +65,7 @@ def command(
             found = explain(done)
             lowering = None
             if device is not None:
-                run_named(done.module, done.context, device, done.passes.again(device))
-                lowering = cpu_lowering(done)
+                lowering = lowering_for(done, device, target)
                 found["device"] = asdict(lowering)
             if as_json:
                 report.print_json({"verb": "explain", "ok": True, **found, "diagnostics": told})

@@ -22,6 +22,7 @@ from sexpgpu.driver.planning import plans_of
 from sexpgpu.experiment import Experiment
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.flow import operations_of
+from sexpgpu.passes.gpu.annotation import read_launches
 from sexpgpu.passes.plan_memory import ARENA, LIVE, PEAK
 from sexpgpu.passes.raise_ import AS
 from sexpgpu.passes.recomputing.marks import BUDGET, CLONE, KEPT_ALL
@@ -33,6 +34,11 @@ FAMILIES = {
     "column": "column programs",
     "product": "products",
     "update": "update programs",
+    "index": "scatters",
+    "order": "sorts",
+    "scan": "running sums",
+    "window": "windows",
+    "attention": "attention",
 }
 
 
@@ -41,15 +47,24 @@ def cpu_lowering(done: Compilation) -> Lowering:
 
     SEXPGPU_EXPLAIN=kernels adds what each launches.
     """
+    device = f"cpu {platform.machine()}, interpreter"
+    return Lowering(device, rows_of(done), tuple(_notes(done)))
+
+
+def rows_of(done: Compilation) -> tuple[GraphRow, ...]:
+    """A row for each graph that takes something, in the module's order; an optimizer group's updates as one."""
     experiment = done.experiment
     assert experiment is not None
-    by_symbol = {graph.symbol: graph.name for graph in experiment.graphs.values()}
-    rows = []
-    for func in graphs(done.module):
-        if len(func.regions[0].blocks[0].arguments):
-            rows.append(_row(by_symbol[ir.StringAttr(func.attributes["sym_name"]).value], func))
-    device = f"cpu {platform.machine()}, interpreter"
-    return Lowering(device, tuple(_by_update(experiment, rows)), tuple(_notes(done)))
+    rows = [_row(name, func) for name, func in functions_of(done)]
+    return tuple(_by_update(experiment, rows))
+
+
+def functions_of(done: Compilation) -> list[tuple[str, Any]]:
+    """The graphs that take something, by name."""
+    assert done.experiment is not None
+    by_symbol = {graph.symbol: graph.name for graph in done.experiment.graphs.values()}
+    taking = [func for func in graphs(done.module) if len(func.regions[0].blocks[0].arguments)]
+    return [(by_symbol[ir.StringAttr(func.attributes["sym_name"]).value], func) for func in taking]
 
 
 def _notes(done: Compilation) -> Iterator[tuple[str, str]]:
@@ -75,7 +90,7 @@ def _row(name: str, func: Any) -> GraphRow:
     return GraphRow(
         name,
         nodes=len(every),
-        kernels=len(kernels),
+        kernels=sum(map(_launched, kernels)),
         groups=tuple(_groups(ops)),
         products=sum(_is_product(op) for op in every),
         bytes_before=_integer(func, "sx.bytes_before"),
@@ -88,6 +103,13 @@ def _row(name: str, func: Any) -> GraphRow:
         budget=_integer(func, BUDGET),
         launches=tuple(map(_launch, kernels)) if knobs.EXPLAIN.get() == "kernels" else (),
     )
+
+
+def _launched(op: Any) -> int:
+    """The kernels that an operation of a graph becomes."""
+    found = group_of(op)
+    launches = read_launches(found[1]) if found is not None else None
+    return len(launches.kernels) if launches is not None else 1
 
 
 def _launch(op: Any) -> Launch:

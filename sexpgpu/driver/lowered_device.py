@@ -1,0 +1,68 @@
+"""The lowering report of a GPU: what became kernels, what a step moves against the least, and how long it should take.
+
+Everything is read from the module, so no device has to be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import evolve
+
+from sexpgpu.driver.compile import Compilation
+from sexpgpu.driver.explain_text import size
+from sexpgpu.driver.lowered import FAMILIES, cpu_lowering, functions_of, rows_of
+from sexpgpu.driver.lowering import Lowering
+from sexpgpu.driver.pipeline import run_named
+from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, total, traffic_of
+
+
+def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering:
+    """The report of a device for a compiled experiment: its passes run over the module, up to what has to be told."""
+    if device == "cpu":
+        run_named(done.module, done.context, device, done.passes.again(device))
+        return cpu_lowering(done)
+    chip = target if target is not None else "sm_80"
+    passes = done.passes.again(device)
+    passes = evolve(passes, skip=passes.skip | {"to-nvvm", "to-ptx"})  # which say nothing that is told here
+    run_named(done.module, done.context, f"cuda:{chip}", passes)
+    return device_lowering(done, chip, f"{device} {chip}, no device opened")
+
+
+def device_lowering(done: Compilation, target: str, device: str) -> Lowering:
+    """What the passes of `target`, a chip, made of each graph; `device` names what runs it, in words."""
+    chip = CHIPS[target]
+    return Lowering(device, rows_of(done), tuple(_notes(chip, step_traffic(done, chip))))
+
+
+def step_traffic(done: Compilation, chip: Chip) -> list[Traffic]:
+    """What one training step moves: its microbatches, and the updates of all parameters."""
+    experiment = done.experiment
+    assert experiment is not None
+    calls = {experiment.train_graph: experiment.run.microbatches}
+    for update in experiment.updates:
+        calls[update.graph] = calls.get(update.graph, 0) + len(update.params)
+    found = []
+    for name, func in functions_of(done):
+        if name in calls:
+            found += [each.times(calls[name]) for each in traffic_of(func, chip)]
+    return found
+
+
+def _notes(chip: Chip, step: list[Traffic]) -> Iterator[tuple[str, str]]:
+    whole = total(step)
+    yield "a step", _line(whole)
+    yield "predicted", f"{_time(whole.seconds)} on {chip.name} (data sheet)"
+    for each in by_family(step):
+        yield f"  {FAMILIES[each.family]}", _line(each)
+
+
+def _line(each: Traffic) -> str:
+    moved = f"{each.kernels} kernel{'s' * (each.kernels != 1)}, {size(each.moved)} moved"
+    if not each.least:
+        return moved
+    return f"{moved}, at least {size(each.least)} ({each.moved / each.least:.2f}x)"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,0 +1,168 @@
+"""What the kernels of a step read and write, the least that any could, and how long a GPU should take: a model.
+
+The least counts the operands and results of products and attention, each once for each product that reads or makes it,
+and of updates the parameters, states and gradients: what stays if everything else happened in registers. A kernel takes
+as long as its bytes or its arithmetic do, whichever is longer, and what passes between two kernels of one graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from attrs import frozen
+
+from sexpgpu.dialects.groups import group_of
+from sexpgpu.dialects.opdef import Composite, Contract, Index, Kind, Window
+from sexpgpu.dialects.read import attrs_of, definition_of
+from sexpgpu.dialects.signature import type_of
+from sexpgpu.passes.flow import operations_of
+from sexpgpu.passes.gpu.annotation import read_launches
+from sexpgpu.plan.allocation import device_bytes
+from sexpgpu.tensortype import TensorType
+
+
+@frozen
+class Chip:
+    """A GPU by its data sheet: bytes a second of memory, and multiplications and additions a second by dtype."""
+
+    name: str
+    bandwidth: float
+    rates: dict[str, float]
+
+
+CHIPS = {
+    # "NVIDIA A100 Tensor Core GPU Architecture" (2020): SXM4, 80 GB; f32 on ordinary cores.
+    "sm_80": Chip("A100", 2.04e12, {"bf16": 312e12, "f32": 19.5e12, "f64": 19.5e12}),
+    # "NVIDIA H100 Tensor Core GPU Architecture" (2022): SXM5.
+    "sm_90": Chip("H100", 3.35e12, {"bf16": 989e12, "f32": 67e12, "f64": 67e12}),
+    # "NVIDIA Blackwell Architecture Technical Brief" (2024): B200.
+    "sm_100": Chip("B200", 8.0e12, {"bf16": 2250e12, "f32": 80e12, "f64": 40e12}),
+}
+BETWEEN = 1.5e-6
+"""Seconds from the end of a kernel to the start of the next in a captured graph."""
+REACHED = 0.8
+"""The share of a data sheet's rates that good kernels reach."""
+
+
+@frozen
+class Traffic:
+    """A family of kernels in one call of a graph, or in a step: how many, bytes moved and the least, seconds."""
+
+    family: str
+    kernels: int
+    moved: int
+    least: int
+    seconds: float
+
+    def times(self, count: int) -> Traffic:
+        """`count` calls."""
+        return Traffic(self.family, self.kernels * count, self.moved * count, self.least * count, self.seconds * count)
+
+
+def total(found: Iterable[Traffic], family: str = "") -> Traffic:
+    every = list(found)
+    return Traffic(
+        family,
+        sum(each.kernels for each in every),
+        sum(each.moved for each in every),
+        sum(each.least for each in every),
+        math.fsum(each.seconds for each in every),
+    )
+
+
+def by_family(found: Iterable[Traffic]) -> list[Traffic]:
+    """Families in the order of the bytes that they move."""
+    families: dict[str, list[Traffic]] = {}
+    for each in found:
+        families.setdefault(each.family, []).append(each)
+    sums = [total(every, family) for family, every in families.items()]
+    return sorted(sums, key=lambda each: -each.moved)
+
+
+def traffic_of(func: Any, chip: Chip) -> Iterator[Traffic]:
+    """What each call of kernels in a graph moves; a loop's once for each of its turns is not counted."""
+    for op in operations_of(func)[:-1]:
+        found = group_of(op)
+        launches = read_launches(found[1]) if found is not None else None
+        if found is None or launches is None:
+            continue
+        inside = operations_of(found[1])[:-1]
+        results = sum(device_bytes(type_of(v)) for v in op.results)
+        moved = results + _read(op, found[1], inside) + 2 * sum(launches.temporaries)
+        least = _least(op, inside, found[0].family == "update")
+        work = sum(_seconds_of(inner, chip) for inner in inside)
+        kernels = len(launches.kernels)
+        seconds = max(moved / chip.bandwidth, work) / REACHED + kernels * BETWEEN
+        yield Traffic(found[0].family, kernels, moved, least, seconds)
+
+
+def _read(op: Any, func: Any, inside: list[Any]) -> int:
+    """Bytes of operands that are read: of what is gathered from, what is taken."""
+    arguments = list(func.regions[0].blocks[0].arguments)
+    taken: dict[int, int] = {}
+    for inner in inside:
+        kind = _kind(inner)
+        if isinstance(kind, Index) and kind.access == "read" and inner.operands[0] in arguments:
+            place = arguments.index(inner.operands[0])
+            taken[place] = taken.get(place, 0) + device_bytes(type_of(inner.results[0]))
+    sizes = [device_bytes(type_of(v)) for v in op.operands]
+    return sum(min(size, taken.get(place, size)) for place, size in enumerate(sizes))
+
+
+def _least(op: Any, inside: list[Any], update: bool) -> int:
+    if update:
+        return sum(device_bytes(type_of(v)) for v in (*op.operands, *op.results))
+    products = [inner for inner in inside if _is_product(_kind(inner))]
+    if not products:
+        return 0
+    operands = sum(device_bytes(type_of(v)) for inner in products for v in inner.operands)
+    return operands + sum(device_bytes(type_of(v)) for v in op.results)
+
+
+def _is_product(kind: Kind | None) -> bool:
+    match kind:
+        case Contract() | Window(combine="dot") | Composite(family="attention"):
+            return True
+        case _:
+            return False
+
+
+def _seconds_of(op: Any, chip: Chip) -> float:
+    """The arithmetic of a product on its units; of anything else none worth counting."""
+    kind = _kind(op)
+    if not _is_product(kind):
+        return 0.0
+    types = [type_of(v) for v in op.operands]
+    made = [type_of(v) for v in op.results]
+    rate = chip.rates.get(types[0].dtype, chip.rates["f32"])
+    return operations(kind, types, made, attrs_of(op)) / rate
+
+
+def operations(
+    kind: Kind | None, operands: list[TensorType], results: list[TensorType], attrs: dict[str, Any]
+) -> float:
+    """Multiplications and additions of a product, of those that a causal mask leaves."""
+    match kind:
+        case Contract():
+            return 2.0 * results[0].size * operands[0].shape[-1]
+        case Window(side=side):
+            # One product for each element of the result's windows, channels of a group and place of a kernel.
+            first, second = operands[0].shape, operands[1].shape
+            if side == "kernel":
+                return 2.0 * results[0].size * first[0] * math.prod(second[2:])
+            if side == "operand":
+                return 2.0 * operands[0].size * math.prod(second[1:])
+            return 2.0 * results[0].size * math.prod(second[1:])
+        case Composite(backward=backward):
+            q, k = (operands[2], operands[3]) if backward else (operands[0], operands[1])
+            pairs = q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] * (0.5 if attrs["causal"] else 1.0)
+            return pairs * q.shape[3] * (10.0 if backward else 4.0)
+        case _:
+            return 0.0
+
+
+def _kind(op: Any) -> Kind | None:
+    record = definition_of(op)
+    return record.kind if record is not None else None
