@@ -125,7 +125,7 @@ CACHE: Knob[Path | None] = Knob(
     None,
     Path,
     "a folder, or off",
-    "keeps plans of compiled graphs there, not in the user's cache folder",
+    "keeps plans of graphs and code of the library there, not in the user's cache folder",
 )
 CHECK = Knob("SEXPGPU_CHECK", False, _switch, "0 or 1", "runs the reference beside every step of the plan")
 DUMP: Knob[Path | None] = Knob("SEXPGPU_DUMP", None, Path, "a folder", "writes the module after each stage there")

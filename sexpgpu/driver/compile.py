@@ -15,7 +15,6 @@ from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.entry import require_file
 from sexpgpu.driver.islands import Policy, PolicyWatch
-from sexpgpu.driver.memory import write_budget
 from sexpgpu.driver.pipeline import EVERY, Passes, run_named
 from sexpgpu.experiment import Experiment, Graph, Manifest
 from sexpgpu.lang.active import activated
@@ -140,7 +139,9 @@ def trace_in(
                 return done
             with activated(session):
                 done.traced = assemble(session, declared, context, diagnostics)
-            if done.traced is not None:
+            if done.traced is not None and done.traced.run.recompute is not None:
+                from sexpgpu.driver.memory import write_budget  # asked for by few
+
                 write_budget(done.traced, done.module)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
