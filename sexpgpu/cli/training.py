@@ -71,8 +71,7 @@ def train(
 def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> int:
     from sexpgpu.dialects.context import open_context
     from sexpgpu.driver.compile import compile_in, sources_of
-    from sexpgpu.driver.devices import engine_of, prepare_for
-    from sexpgpu.driver.memory import admission
+    from sexpgpu.driver.devices import admitted, engine_of, prepare_for
     from sexpgpu.driver.pipeline import Passes, skipping
     from sexpgpu.lang.limits import run_deep
     from sexpgpu.runtime.run import RunOptions, run
@@ -83,7 +82,7 @@ def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> i
     with open_context() as context:
         done = run_deep(lambda: compile_in(context, file, selected, pipeline=None, passes=passes))
         kernels = prepare_for(done, where)
-        if done.traced is not None and done.plans is not None and (refused := admission(done.traced, done.plans)):
+        if refused := admitted(done, where, kernels):
             done.diagnostics.report(refused)
         sources = done.session.sources
         if not as_json:

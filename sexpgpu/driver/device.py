@@ -38,13 +38,17 @@ class _Loaded:
 
 @define(eq=False)
 class DeviceEngine:
-    """Runs an experiment's graphs on a device; a batch of another size is traced and compiled again at that size."""
+    """Runs an experiment's graphs on a device; a batch of another size is traced and compiled again at that size.
+
+    `planned` says what the run holds at once, in bytes by what holds it.
+    """
 
     compilation: Compilation
     plans: DevicePlans
     pool: Pool
     device: str
     chip: str
+    planned: Mapping[str, int]
     arrays: DeviceArrays = field(init=False)
     _arena: DeviceArena = field(init=False)
     _loaded: _Loaded = field(init=False)
@@ -57,7 +61,7 @@ class DeviceEngine:
         module = arithmetic_module(context, wanted_by(self.experiment))
         loop = self._load(kernels_of(module, context, f"cuda:{self.chip}", EVERY))
         bind = Arithmetic(loop.plans, lambda plan: DeviceProgram(plan, loop.functions, self._arena))
-        self.arrays = DeviceArrays(self.pool, bind)
+        self.arrays = DeviceArrays(self.pool, bind, self.planned)
 
     @property
     def experiment(self) -> Experiment:

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from attrs import frozen
 
 from sexpgpu import knobs
-from sexpgpu.diag import error
+from sexpgpu.diag import Diagnostic, error
 from sexpgpu.driver.compile import Compilation
+from sexpgpu.driver.device_memory import device_admission, device_limit, device_needs
 from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.driver.kernels import prepare_kernels
+from sexpgpu.driver.memory import Needs, admission
 from sexpgpu.driver.planning import prepare
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.ranks import Settings, nodes, only_first, ordinals
@@ -21,17 +23,23 @@ from sexpgpu.runtime.engine import Engine
 
 KEPT_FREE = 1 << 30
 """Bytes of a GPU that libraries may take."""
+GRAPHS = 256 << 20
+"""Bytes that captured launches may take beside the pool."""
 CHIPS = ((10, "sm_100"), (9, "sm_90"), (8, "sm_80"))
 """The chips that kernels are made for, by the least major number of the compute capabilities that run them."""
 
 
 @frozen(eq=False)
 class Device:
-    """An open device: its kind, what it is in words, and where it has memory of its own, that and its chip."""
+    """An open device: its kind and what it is in words.
+
+    Where it has memory of its own, that, the bytes of it which are kept free, and its chip.
+    """
 
     kind: str
     words: str
     pool: Pool | None = None
+    kept: int = 0
     chip: str = ""
 
 
@@ -62,7 +70,7 @@ def _open(kind: str, asked: Settings) -> Device:
         from sexpgpu.gpu.sim import SimDriver
 
         driver = SimDriver()
-        return Device(kind, f"sim sm_80, {driver.name}", Pool(driver, knobs.MEMORY.get()), "sm_80")
+        return Device(kind, f"sim sm_80, {driver.name}", Pool(driver), chip="sm_80")
     return Device(kind, "cpu interpreter")
 
 
@@ -77,12 +85,10 @@ def _open_cuda(asked: Settings) -> Device:
         raise error("E-DP-001", "this version trains on one GPU", expected="one number", actual=asked.devices)
     folder = knobs.cache_folder()
     driver = open_cuda(chosen[0], api, Assembler(folder / "cubin" if folder is not None else None))
-    room = driver.memory()[0] - KEPT_FREE
-    limit = knobs.MEMORY.get()
-    pool = Pool(driver, room if limit is None else min(room, limit))
+    pool = Pool(driver, driver.memory()[0] - KEPT_FREE)
     major, minor = driver.capability
     chip = next(name for least, name in CHIPS if major >= least)
-    return Device("cuda", f"cuda compute_{major}{minor} {driver.name}", pool, chip)
+    return Device("cuda", f"cuda compute_{major}{minor} {driver.name}", pool, KEPT_FREE + GRAPHS, chip)
 
 
 def prepare_for(done: Compilation, device: Device) -> DevicePlans | None:
@@ -100,5 +106,24 @@ def engine_of(done: Compilation, device: Device, kernels: DevicePlans | None) ->
     from sexpgpu.driver.device import DeviceEngine
 
     assert kernels is not None
-    engine = DeviceEngine(done, kernels, device.pool, device.words, device.chip)
+    needs = _needs(done, device, kernels)
+    engine = DeviceEngine(done, kernels, device.pool, device.words, device.chip, needs.parts)
     return engine, engine.arrays
+
+
+def admitted(done: Compilation, device: Device, kernels: DevicePlans | None) -> Diagnostic | None:
+    """`E-MEM-001` where an experiment that was prepared for a device does not fit it."""
+    if done.traced is None or done.experiment is None:
+        return None
+    if kernels is not None:
+        return device_admission(done.experiment, _needs(done, device, kernels))
+    return admission(done.traced, done.plans) if done.plans is not None else None
+
+
+def _needs(done: Compilation, device: Device, kernels: DevicePlans) -> Needs:
+    assert done.experiment is not None
+    assert device.pool is not None
+    room = device.pool.driver.memory()[0] - device.kept
+    limit = device_limit(done.experiment, room, f"what {device.kind} has free")
+    device.pool.limit = limit.bytes
+    return device_needs(done.experiment, kernels, limit)

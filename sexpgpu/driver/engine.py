@@ -10,20 +10,15 @@ from sexpgpu import knobs
 from sexpgpu.diag import Span
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.indices import index_fields
-from sexpgpu.driver.memory import write_budget
-from sexpgpu.driver.pipeline import run_named, whole
+from sexpgpu.driver.pipeline import whole
 from sexpgpu.driver.planning import by_module
+from sexpgpu.driver.retrace import function_of, traced_again
 from sexpgpu.experiment import Experiment
 from sexpgpu.interp import Arena, Program
 from sexpgpu.interp.check import Checked
 from sexpgpu.interp.reference import Reference
-from sexpgpu.lang.active import activated
-from sexpgpu.lang.limits import run_deep
-from sexpgpu.passes.base import functions
 from sexpgpu.passes.planned import plan_of
 from sexpgpu.trace.assemble import SUMS, TRAIN
-from sexpgpu.trace.graph import Tracer
-from sexpgpu.trace.graphs import trace_evaluation, trace_train
 
 CpuProgram = Program | Reference | Checked
 
@@ -53,11 +48,11 @@ class CpuEngine:
             kept = (self.compilation.plans or {}).get(spec.symbol)
             if kept is not None and not by_module():
                 return Program(kept, self._arena)
-            return self._program(_function(self.compilation.module, spec.symbol))
+            return self._program(function_of(self.compilation.module, spec.symbol))
         key = (TRAIN if graph in (TRAIN, SUMS) else graph, rows)
         if key not in self._resized:
-            self._resized[key] = run_deep(lambda: self._trace_again(*key))
-        return self._program(_function(self._resized[key], spec.symbol))
+            self._resized[key] = traced_again(self.compilation, graph, rows, whole("cpu"))
+        return self._program(function_of(self._resized[key], spec.symbol))
 
     def _program(self, func: Any) -> CpuProgram:
         program = Program(plan_of(func), self._arena)
@@ -67,22 +62,4 @@ class CpuEngine:
 
     def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:
         """The fields of the graph's batch whose numbers the form at `span` takes as indices."""
-        return index_fields(_function(self.compilation.module, self.experiment.graphs[graph].symbol), span)
-
-    def _trace_again(self, graph: str, rows: int) -> Any:
-        done = self.compilation
-        assert done.traced is not None
-        tracer = Tracer(done.context, done.traced.run, done.traced.tracer.sizes)
-        with activated(done.session):
-            if graph == TRAIN:
-                trace_train(tracer, done.traced.contract, rows)
-            else:
-                declared = next(e for e in done.declared.evaluations if e.name == graph)
-                trace_evaluation(tracer, done.traced.contract, declared, rows)
-        write_budget(done.traced, tracer.module)
-        run_named(tracer.module, done.context, whole("cpu"), done.passes.again(f"{graph}-{rows}"))
-        return tracer.module
-
-
-def _function(module: Any, symbol: str) -> Any:
-    return next(f for f in functions(module) if f.attributes["sym_name"].value == symbol)
+        return index_fields(function_of(self.compilation.module, self.experiment.graphs[graph].symbol), span)

@@ -63,7 +63,7 @@ def limit_of(run: RunConfig) -> Limit | None:
 def held_by(traced: Traced) -> Held:
     """What the experiment holds whatever its plan is."""
     trained = [p.type for p in traced.parameters if p.path in {path for g in traced.groups for path in g.params}]
-    sums = _sum_arrays(traced.run)
+    sums = sum_arrays(traced.run)
     (func,) = [f for f in graphs(traced.tracer.module) if _name(f) == TRAIN]
     batch = [given.type for given in read_inputs(func) if given.role == "field"]
     return Held(
@@ -75,7 +75,7 @@ def held_by(traced: Traced) -> Held:
     )
 
 
-def _sum_arrays(run: RunConfig) -> int:
+def sum_arrays(run: RunConfig) -> int:
     """Partial sums of gradients that wait at once: one, or those of a tree."""
     if run.microbatches == 1:
         return 0
@@ -133,12 +133,17 @@ def admission(traced: Traced, plans: Plans) -> Diagnostic | None:
     limit = limit_of(traced.run)
     if limit is None or (found := needs(traced, plans)).total <= limit.bytes:
         return None
+    return not_admitted(traced.run, found, limit)
+
+
+def not_admitted(run: RunConfig, found: Needs, limit: Limit) -> Diagnostic:
+    """What is said of a run that does not fit."""
     smaller = "a smaller batch with more :microbatches"
     return Diagnostic(
         "E-MEM-001",
         f"the run needs {size(found.total)}, {size(found.total - limit.bytes)} more than it may hold",
-        traced.run.span,
+        run.span,
         expected=f"{size(limit.bytes)} at most, by {limit.source}",
         actual=found.listed(),
-        help=smaller if traced.run.recompute else f"(defrun ... :recompute :auto), or {smaller}",
+        help=smaller if run.recompute else f"(defrun ... :recompute :auto), or {smaller}",
     )

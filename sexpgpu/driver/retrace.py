@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sexpgpu.driver.compile import Compilation
+from sexpgpu.driver.memory import write_budget
 from sexpgpu.driver.pipeline import run_named
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.limits import run_deep
@@ -29,6 +30,7 @@ def _traced(done: Compilation, graph: str, rows: int, pipeline: str) -> Any:
         else:
             declared = next(e for e in done.declared.evaluations if e.name == graph)
             trace_evaluation(tracer, done.traced.contract, declared, rows)
+    write_budget(done.traced, tracer.module)
     run_named(tracer.module, done.context, pipeline, done.passes.again(f"{graph}-{rows}"))
     return tracer.module
 

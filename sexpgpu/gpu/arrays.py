@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
@@ -38,7 +38,7 @@ class DeviceArrays:
 
     pool: Pool
     kernels: Kernels
-    planned: int | None = None
+    planned: Mapping[str, int] = field(factory=dict)
 
     def place(self, arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, DType]) -> dict[str, DeviceArray]:
         types = {

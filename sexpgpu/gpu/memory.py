@@ -21,6 +21,8 @@ ALIGNMENT = 256
 SMALL = 16
 """Bytes up to which an array is one of many in a block that the host reads whole."""
 _SMALL_COUNT = 4096
+SMALL_BLOCK = SMALL * _SMALL_COUNT
+"""Bytes of such a block."""
 _FAULTS = TensorType((4,), "i32")
 _GRAIN = 128 << 10
 
@@ -70,7 +72,7 @@ class Pool:
             return DeviceArray(type, self.block(nbytes), 0)
         small = next((each for each in self._small if each.free), None)
         if small is None:
-            small = _Small(self.block(SMALL * _SMALL_COUNT))
+            small = _Small(self.block(SMALL_BLOCK))
             self._small.append(small)
         return DeviceArray(type, Place(small, small.free.pop()), 0)
 
@@ -158,7 +160,7 @@ class _Small:
 
     def __attrs_post_init__(self) -> None:
         self.free = list(range(_SMALL_COUNT - 1, -1, -1))
-        self._copy = np.zeros(SMALL * _SMALL_COUNT, np.uint8)
+        self._copy = np.zeros(SMALL_BLOCK, np.uint8)
         self.block.pool.driver.fill(self.block.address, 0, self._copy.nbytes)
 
     def bytes_at(self, place: int) -> NDArray[np.uint8]:

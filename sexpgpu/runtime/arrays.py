@@ -83,8 +83,8 @@ class Arrays(Protocol):
         ...
 
     @property
-    def planned(self) -> int | None:
-        """Bytes that the run was said to hold at once before it began; None where nothing was said."""
+    def planned(self) -> Mapping[str, int]:
+        """Bytes that the run was said to hold at once, by what holds them; empty where nothing was said."""
         ...
 
     def free_bytes(self) -> int | None:
@@ -152,8 +152,8 @@ class HostArrays:
         self._spare = Spare()
 
     @property
-    def planned(self) -> int | None:
-        return None
+    def planned(self) -> Mapping[str, int]:
+        return {}
 
     def free_bytes(self) -> int | None:
         return None

@@ -72,12 +72,13 @@ class Pass:
             when = f"batch {q} of evaluation {self.evaluation.name}, after step {step}"
             read = Reading(self.evaluation.graph, self.evaluation.loader, numbers.tolist(), fields, when)
             with reading(self.calls.engine, read):
-                placed = arrays.place(fields, {})
-                results = call({"param": params, "buffer": buffers, "field": placed, "ctx": arrays.place(scalars, {})})
+                placed, given = arrays.place(fields, {}), arrays.place(scalars, {})
+                results = call({"param": params, "buffer": buffers, "field": placed, "ctx": given})
             collected.add(call, results, len(numbers))
             records += len(numbers)
             if place == 0:
                 samples = self._samples(call, results)
+            del placed, results  # before the next batch asks for memory
         try:
             metrics = collected.metrics(self.calls)
         except SxError as fault:

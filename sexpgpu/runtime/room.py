@@ -41,8 +41,8 @@ class Retry:
             raise self._ended(step, microbatch, refused, "it was tried twice") from None
 
     def _ended(self, step: int, microbatch: int, refused: NoMemory, why: str) -> SxError:
-        planned, free = self.arrays.planned, self.arrays.free_bytes()
-        facts = [f"{binary_size(planned)} planned"] if planned is not None else []
+        planned, free = sum(self.arrays.planned.values()), self.arrays.free_bytes()
+        facts = [f"{binary_size(planned)} planned"] if planned else []
         facts += [f"{binary_size(free)} free"] if free is not None else []
         return error(
             "E-MEM-003",
@@ -51,6 +51,11 @@ class Retry:
             actual=", ".join(facts) or None,
             help="another process may hold memory of the device; a smaller batch with more :microbatches needs less",
         )
+
+
+def plan_line(planned: int, free: int | None) -> str:
+    """`memory: 2.7 GiB of 78.8 GiB free`."""
+    return f"memory: {binary_size(planned)}" + (f" of {binary_size(free)} free" if free is not None else "")
 
 
 def peak_line(peak: int, planned: int) -> str:

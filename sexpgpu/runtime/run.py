@@ -28,7 +28,7 @@ from sexpgpu.runtime.manifest import manifest_json
 from sexpgpu.runtime.plan import Plan, evaluation_steps, make_plan, turns
 from sexpgpu.runtime.progress import Progress
 from sexpgpu.runtime.restore import require_checkpoint
-from sexpgpu.runtime.room import peak_line
+from sexpgpu.runtime.room import peak_line, plan_line
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.start import Start, begin, find_start
 from sexpgpu.runtime.status import Status
@@ -151,12 +151,22 @@ def _failed(
     return RunResult(code, directory, step, steps, error=error, warnings=tuple(reports.records))
 
 
+def _tell_plan(arrays: Arrays, free: int | None, events: EventStream, progress: Progress, step: int) -> None:
+    """What the run will hold at once, of what the device had to give when it began."""
+    if arrays.planned:
+        planned = sum(arrays.planned.values())
+        parts = {"planned": planned, "free": free, "parts": dict(arrays.planned)}
+        events.write("annotation", step, name="memory", data=parts)
+        progress.say(plan_line(planned, free))
+
+
 def _tell_peak(arrays: Arrays, events: EventStream, progress: Progress, step: int) -> None:
     """The peak that was reached, against the plan."""
-    if arrays.planned is not None:
+    planned = sum(arrays.planned.values())
+    if planned:
         peak = arrays.peak_bytes()
-        events.write("annotation", step, name="memory", data={"peak": peak, "planned": arrays.planned})
-        progress.say(peak_line(peak, arrays.planned))
+        events.write("annotation", step, name="memory", data={"peak": peak, "planned": planned})
+        progress.say(peak_line(peak, planned))
 
 
 def _told(fault: SxError | OSError | MemoryError | NoMemory, directory: Path) -> Diagnostic:
@@ -194,7 +204,7 @@ def _run_in(
     loop: Loop | None = None
     try:
         status.update("compiling", {"step": accepted.start.position.step})
-        contexts = contexts_of(experiment)
+        contexts, free = contexts_of(experiment), calls.arrays.free_bytes()
         start, tensors = begin(accepted.start, directory, calls, contexts, reports.add)
         directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources, options.file)
         events = EventStream(directory.events, start.position.events, reports.add)
@@ -236,6 +246,7 @@ def _run_in(
             observed=dict(start.position.observed),
         )
         loop.use_stage(start.position.stage)
+        _tell_plan(calls.arrays, free, events, loop.progress, start.position.step)
         started = time.perf_counter()
         outcome = loop.run()
         _tell_peak(calls.arrays, events, loop.progress, outcome.step)

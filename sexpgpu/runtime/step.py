@@ -18,7 +18,8 @@ from sexpgpu.runtime.arrays import Arrays
 from sexpgpu.runtime.batches import Reading, reading
 from sexpgpu.runtime.calls import Call, Calls, Contexts, Tables, Tensors, state_name
 from sexpgpu.runtime.engine import Array, Tensor
-from sexpgpu.runtime.fold import MeanFold, SumFold, weighted_mean
+from sexpgpu.runtime.fold import SumFold, weighted_mean
+from sexpgpu.runtime.gather import Gathering
 from sexpgpu.runtime.metrics import Collected
 from sexpgpu.runtime.plan import Plan
 from sexpgpu.runtime.room import Retry
@@ -188,42 +189,25 @@ class TrainStep:
 
     def _gather(self, step: int, batches: Sequence[_Microbatch], tensors: Tensors) -> _Gathered:
         rows = [batch.rows for batch in batches]
-        arrays = self.calls.arrays
         # Where a pass for the step's totals goes before, the batches stay where it put them.
         placed = None if self.experiment.sums_graph is None else [self._placed(batch) for batch in batches]
         sums = self._step_sums(step, batches, placed or [], tensors)
         tree = self.experiment.run.deterministic
-        gradients: dict[str, MeanFold] = {}
-        proposals: dict[str, MeanFold] = {}
-        buffers = dict(tensors.buffers)
-        losses: list[Tensor] = []
-        collected = Collected("train")
+        gathering = Gathering(self.calls.arrays, rows, tree, tensors.buffers, self._per_microbatch)
         for i, batch in enumerate(batches):
             call = self.calls.get(self.experiment.train_graph, batch.rows)
             read = None if placed is None else placed[i]
             attempt = partial(self._train, call, i, batch, read, tensors, sums)
             with reading(self.calls.engine, self._reading(self.experiment.train_graph, step, i, batch)):
-                results = self._retry.run(step, i, attempt)
-            collected.add(call, results, batch.rows)
-            losses += call.named(results, "loss").values()
-            for path, gradient in call.named(results, "grad").items():
-                gradients.setdefault(path, MeanFold(rows, tree, arrays.give, arrays)).add(gradient)
-            for path, proposal in call.named(results, "buffer").items():
-                if path in self._per_microbatch:
-                    buffers[path] = arrays.with_row(buffers[path], tensors.buffers[path], i, proposal)
-                elif proposal.dtype.kind == "f":
-                    proposals.setdefault(path, MeanFold(rows, tree=True, arrays=arrays)).add(proposal)
-                else:
-                    buffers[path] = proposal
-        buffers |= {path: fold.mean() for path, fold in proposals.items()}
-        means = {path: fold.mean() for path, fold in gradients.items()}
+                gathering.add(i, call, self._retry.run(step, i, attempt))
+        buffers, gradients = gathering.buffers(), gathering.gradients()
         try:
             # The first number that is asked for waits for all microbatches.
-            found = [float(loss) for loss in losses]
+            found = [float(loss) for loss in gathering.losses]
         except SxError as fault:
             self._locate(fault, step, batches, tensors, sums)
             raise
-        return _Gathered(weighted_mean(found, rows), found, sums, means, buffers, collected)
+        return _Gathered(weighted_mean(found, rows), found, sums, gradients, buffers, gathering.collected)
 
     def _train(
         self,

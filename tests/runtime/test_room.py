@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ class Small(HostArrays):
     told: list[int] = field(factory=list)
 
     @property
-    def planned(self) -> int | None:
-        return 3 * GIB
+    def planned(self) -> Mapping[str, int]:
+        return {"parameters": GIB, "arena": 2 * GIB}
 
     def free_bytes(self) -> int | None:
         return GIB
@@ -107,7 +108,8 @@ def test_a_run_with_a_refusal_ends_as_one_without_and_says_so(folder: Path) -> N
     assert run(engine_of(folder, spoilt, 2), options(folder / "spoilt"), spoilt).code == 0
     assert last_tensors(folder / "spoilt") == last_tensors(folder / "whole")
     notes = [e["data"] for e in events(folder / "spoilt", "annotation") if e["name"] == "memory"]
-    assert notes[0] == {"refused": 1 << 20, "free": GIB}
+    assert notes[0] == {"planned": 3 * GIB, "free": GIB, "parts": {"parameters": GIB, "arena": 2 * GIB}}
+    assert notes[1] == {"refused": 1 << 20, "free": GIB}
     assert notes[-1]["planned"] == 3 * GIB
 
 
