@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sexpgpu import knobs
 from sexpgpu.dialects.opdef import numpy_dtype
 from sexpgpu.driver.memory import Held, admission, held_by
 from sexpgpu.driver.planning import preparing
@@ -16,6 +17,7 @@ from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.plan.records import GraphPlan, Memory
 from tests.smoke import link_data, smoke_text, with_run
+from tests.trace.experiments import codes, write
 
 ROOT = Path(__file__).resolve().parents[2]
 TWELVE_LAYERS = ("heads=4", "width=64", "vocab=256", "seq=64", "batch=2", "steps=3")
@@ -98,3 +100,31 @@ def test_a_limit_that_no_plan_keeps_says_by_how_much(tmp_path: Path, monkeypatch
     assert memory_of(again).arena < 0.6 * memory_of(kept).arena, "it comes as near as it can"
     assert refused is not None
     assert "more than it may hold" in refused
+
+
+@pytest.mark.parametrize(
+    ("run", "code"),
+    [
+        ("(defrun :steps 2 :recompute :auto)", "E-RUN-013"),
+        ("(defrun :steps 2 :recompute :always :memory 10)", "E-ARG-011"),
+        ('(defrun :steps 2 :memory "much")', "E-ARG-010"),
+        ('(defrun :steps 2 :memory "0 GiB")', "E-ARG-010"),
+        ("(defrun :steps 2 :memory 0)", "E-RUN-012"),
+        ("(defrun :steps 2 :memory 1.5)", "E-ARG-010"),
+    ],
+)
+def test_what_is_no_limit(run: str, code: str, tmp_path: Path) -> None:
+    assert [found for found, _ in codes(write(tmp_path, run=run))] == [code]
+
+
+def test_the_variable_is_limit_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXPGPU_MEMORY", "1GiB")
+    assert codes(write(tmp_path, run="(defrun :steps 2 :recompute :auto)")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("8GiB", 8 << 30), ("512 MiB", 512 << 20), ("1.5kB", 1500), ("2e9", 2 * 10**9), ("64000", 64000), ("7 B", 7)],
+)
+def test_sizes(text: str, count: int) -> None:
+    assert knobs.size(text) == count
