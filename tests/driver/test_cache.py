@@ -150,7 +150,7 @@ def test_what_a_plan_is_made_from_decides_whether_it_is_found(
         case "the text":
             file.write_text(file.read_text("utf-8").replace("(width 4)", "(width 5)"), "utf-8")
         case "a pass":
-            monkeypatch.setattr(planning, "whole", lambda: "shared")
+            monkeypatch.setattr(planning, "whole", lambda device: "shared")
         case _:
             monkeypatch.setattr(planning, "code_digest", lambda: "other code")
     assert compiled(file)[2] > 0
