@@ -69,6 +69,9 @@ FILES: dict[Family, str] = {
 """The file that lowers each family."""
 
 
+_SWAPPED = (0, 2, 1, 3)
+
+
 @dataclass(frozen=True)
 class ToGpu(Pass):
     """Kernels for all that a device runs."""
@@ -172,15 +175,36 @@ class _Device:
         assert record is not None
         if views.shows(op, record):
             return None
-        call, _ = self._outliner.outline(
-            family_of(record.kind),
-            [op],
-            behind,
-            copied=(),
-            operands=list(dict.fromkeys(op.operands)),
-            results=list(op.results),
-        )
+        ops, results, at = [op], list(op.results), behind
+        back: list[Any] = []
+        if isinstance(record.kind, Composite) and record.kind.family == "attention":
+            ops, results, back = self._rows_first(op, behind)
+            at = back[0] if back else behind
+        operands = list(dict.fromkeys(op.operands))
+        call, _ = self._outliner.outline(family_of(record.kind), ops, at, copied=(), operands=operands, results=results)
+        for view in back:
+            views.shows(view, OPS["transpose"])
         return call
+
+    def _rows_first(self, op: Any, behind: Any) -> tuple[list[Any], list[Any], list[Any]]:
+        """Attention with its results [batch, heads, rows, length] moved to [batch, rows, heads, length].
+
+        What comes after joins the heads of a row, which is a view then and would be a copy otherwise. Gives the
+        operations, their results, and the views that the readers of the old results have instead.
+        """
+        builder = Builder(self.context, ir.InsertionPoint(behind), op.location)
+        ops, results, views = [op], [], []
+        for value in op.results:
+            if type_of(value).rank != 4 or len(op.results) == 1:
+                results.append(value)
+                continue
+            moved = builder("transpose", Val(builder, value, type_of(value)), perm=_SWAPPED)
+            back = builder("transpose", moved, perm=_SWAPPED).value
+            value.replace_all_uses_except(back, moved.value.owner.operation)
+            ops.append(moved.value.owner)
+            results.append(moved.value)
+            views.append(back.owner)
+        return ops, results, views
 
     def _call(self, call: Any, views: Views) -> None:
         found = group_of(call)

@@ -8,12 +8,14 @@ maximum and sum of Milakov and Gimelshein, "Online normalizer calculation for so
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from sexpgpu.passes.gpu.attention_back import lower_back, lower_bias
 from sexpgpu.passes.gpu.attention_warp import (
     ROWS,
     THREADS,
     Form,
+    Result,
     Scores,
     Sight,
     Warp,
@@ -22,6 +24,7 @@ from sexpgpu.passes.gpu.attention_warp import (
     form_of,
     swept_row,
     write_row,
+    written,
 )
 from sexpgpu.passes.gpu.kernel import WARP, Index, Reg
 from sexpgpu.passes.gpu.layout import Place
@@ -33,27 +36,27 @@ from sexpgpu.plan.records import Launches
 
 def lower(task: Task) -> Launches:
     """Kernels for one attention operation."""
-    (node,) = task.flow.nodes
+    node = task.flow.nodes[0]
     names = node.record.operands if node.record is not None else ()
     # An operand that is read twice is one argument of the group.
     given = dict(zip(names, node.ins, strict=True))
     if "g" not in given:
-        _forward(task, form_of(node), given)
+        _forward(task, form_of(node), given, written(task, node))
     elif len(node.outs) == 3:
-        lower_back(task, form_of(node), given)
+        lower_back(task, form_of(node), given, written(task, node))
     else:
         lower_bias(task, form_of(node), given)
     return task.lowered()
 
 
-def _forward(task: Task, form: Form, given: dict[str, int]) -> None:
+def _forward(task: Task, form: Form, given: dict[str, int], results: Sequence[Result]) -> None:
     batch, heads, count, _ = task.type(given["q"]).shape
     _, shared, keys, _ = task.type(given["v"]).shape
     if batch * heads * count == 0:
         return
     reads = list(dict.fromkeys(given.values()))
     blocks = blocks_of(batch, heads, count)
-    k, tensors = task.begin(reads, [task.result(0), task.result(1)], blocks, THREADS)
+    k, tensors = task.begin(reads, [result.argument for result in results], blocks, THREADS)
     warp = Warp(k, count, heads=heads)
     kv = k.div(warp.head, heads // shared)
     q = Rows(tensors[given["q"]], warp.batch, warp.head)
@@ -87,7 +90,7 @@ def _forward(task: Task, form: Form, given: dict[str, int]) -> None:
         sums = gather(k, weights, valued, turn.index, high, sums, warp.lane)
         turn.next(*peaks, *totals, *sums)
     peaks, totals, sums = turn.results[:ROWS], turn.results[ROWS : 2 * ROWS], turn.results[2 * ROWS :]
-    y, lse = tensors[task.result(0)], tensors[task.result(1)]
+    y, lse = (result.of(tensors) for result in results)
     for place, row in enumerate(rows):
         own = [k.op("arith.divf", value, totals[place]) for value in sums[place * parts : (place + 1) * parts]]
         log = k.op("arith.addf", k.op("math.log", totals[place]), finite(k, peaks[place]))

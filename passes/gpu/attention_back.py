@@ -19,6 +19,7 @@ from sexpgpu.passes.gpu.attention_warp import (
     ROWS,
     THREADS,
     Form,
+    Result,
     Scores,
     Sight,
     Warp,
@@ -37,15 +38,15 @@ Given = dict[str, int]
 """The arguments of the task, by the names of the operation's operands."""
 
 
-def lower_back(task: Task, form: Form, given: Given) -> None:
+def lower_back(task: Task, form: Form, given: Given, results: Sequence[Result]) -> None:
     """Three kernels: D, dq, then dk and dv."""
     if task.type(given["q"]).size:
         shares = _shares(task, given)
-        _to_queries(task, form, given, shares)
+        _to_queries(task, form, given, shares, results[0])
     else:
         shares = task.temporary(task.type(given["lse"]))
     if task.type(given["k"]).size + task.type(given["v"]).size:
-        _to_keys(task, form, given, shares)
+        _to_keys(task, form, given, shares, results[1:])
 
 
 def _shares(task: Task, given: Given) -> int:
@@ -101,11 +102,11 @@ def _scaled(k: Kernel, form: Form, value: Reg) -> Reg:
     return value if form.scale == 1 else k.op("arith.mulf", value, k.const(form.scale, value.type))
 
 
-def _to_queries(task: Task, form: Form, given: Given, shares: int) -> None:
+def _to_queries(task: Task, form: Form, given: Given, shares: int, result: Result) -> None:
     batch, heads, count, _ = task.type(given["q"]).shape
     _, shared, keys, _ = task.type(given["v"]).shape
     reads = list(dict.fromkeys([*(given[n] for n in given if n not in ("y", "h")), shares]))
-    k, tensors = task.begin(reads, [task.result(0)], blocks_of(batch, heads, count), THREADS)
+    k, tensors = task.begin(reads, [result.argument], blocks_of(batch, heads, count), THREADS)
     warp = Warp(k, count, heads=heads)
     kv = k.div(warp.head, heads // shared)
     q, g = (Rows(tensors[given[name]], warp.batch, warp.head) for name in ("q", "g"))
@@ -125,17 +126,16 @@ def _to_queries(task: Task, form: Form, given: Given, shares: int) -> None:
             for row, product, reach in zip(rows, products, reached, strict=True)
         ]
         turn.next(*gather(k, numbers, keyed, turn.index, high, turn.carried, warp.lane))
-    _write(warp, tensors[task.result(0)], rows, turn.results)
+    _write(warp, result.of(tensors), rows, turn.results)
     k.end()
 
 
-def _to_keys(task: Task, form: Form, given: Given, shares: int) -> None:
+def _to_keys(task: Task, form: Form, given: Given, shares: int, results: Sequence[Result]) -> None:
     batch, heads, count, _ = task.type(given["q"]).shape
     _, shared, keys, _ = task.type(given["v"]).shape
     group = heads // shared
     reads = list(dict.fromkeys([*(given[n] for n in given if n not in ("y", "h")), shares]))
-    writes = [task.result(1), task.result(2)]
-    k, tensors = task.begin(reads, writes, blocks_of(batch, shared, keys), THREADS)
+    k, tensors = task.begin(reads, [result.argument for result in results], blocks_of(batch, shared, keys), THREADS)
     warp = Warp(k, keys, heads=shared)
     keyed, valued = (Rows(tensors[given[name]], warp.batch, warp.head) for name in ("k", "v"))
     mine = warp.rows
@@ -164,8 +164,8 @@ def _to_keys(task: Task, form: Form, given: Given, shares: int) -> None:
             to_value = gather(k, [weight for weight, _ in pairs], g, turn.index, high, to_value, warp.lane)
             turn.next(*to_key, *to_value)
         each.next(*turn.results)
-    _write(warp, tensors[writes[0]], mine, each.results[: sizes[0]])
-    _write(warp, tensors[writes[1]], mine, each.results[sizes[0] :])
+    _write(warp, results[0].of(tensors), mine, each.results[: sizes[0]])
+    _write(warp, results[1].of(tensors), mine, each.results[sizes[0] :])
     k.end()
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from sexpgpu.passes.gpu.kernel import WARP, Index, Kernel, Reg
-from sexpgpu.passes.gpu.layout import Place
+from sexpgpu.passes.gpu.layout import Layout, Place
 from sexpgpu.passes.gpu.memory import Operand, load, store
 from sexpgpu.passes.gpu.scalar import rounded
+from sexpgpu.passes.gpu.task import Task
 from sexpgpu.plan.dataflow import Node
 from sexpgpu.tensortype import DType
 
@@ -197,3 +198,33 @@ def write_row(k: Kernel, tensor: Operand, where: tuple[Index, ...], sums: list[R
         else:
             with k.when(k.below(column, shape[-1])):
                 store(k, tensor, place, value, 0)
+
+
+@frozen(eq=False)
+class Result:
+    """Where a result of the operation is written: an argument, in which it lies as `layout` says."""
+
+    argument: int
+    layout: Layout
+
+    def of(self, tensors: Mapping[int, Operand]) -> Operand:
+        return evolve(tensors[self.argument], layout=self.layout)
+
+
+def written(task: Task, node: Node) -> list[Result]:
+    """The results of the group's operation, each given as it is or with its axes in another order."""
+    places = {value: task.result(place) for place, value in enumerate(task.results)}
+    moved = {other.ins[0]: other for other in task.flow.nodes[1:]}
+    found = []
+    for value in node.outs:
+        if value in places:
+            found.append(Result(places[value], Layout.dense(task.flow.types[value].shape)))
+            continue
+        movement = moved[value]
+        dense = Layout.dense(task.flow.types[movement.outs[0]].shape)
+        strides = [0] * len(dense.strides)
+        for stride, axis in zip(dense.strides, movement.attrs["perm"], strict=True):
+            strides[axis] = stride
+        layout = Layout(task.flow.types[value].shape, tuple(strides))
+        found.append(Result(places[movement.outs[0]], layout))
+    return found

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from attrs import frozen
+from mlir import ir
 
 from sexpgpu.dialects.groups import group_of
-from sexpgpu.dialects.opdef import Composite, Contract, Index, Kind, Window
+from sexpgpu.dialects.opdef import Composite, Constant, Contract, Dense, Index, Kind, Window
 from sexpgpu.dialects.read import attrs_of, definition_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.flow import operations_of
@@ -107,8 +108,17 @@ def _read(op: Any, func: Any, inside: list[Any]) -> int:
         if isinstance(kind, Index) and kind.access == "read" and inner.operands[0] in arguments:
             place = arguments.index(inner.operands[0])
             taken[place] = taken.get(place, 0) + device_bytes(type_of(inner.results[0]))
-    sizes = [device_bytes(type_of(v)) for v in op.operands]
+    sizes = [0 if _is_number(v) else device_bytes(type_of(v)) for v in op.operands]
     return sum(min(size, taken.get(place, size)) for place, size in enumerate(sizes))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a constant of one number, which lies in memory once."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or not isinstance(_kind(owner), Constant):
+        return False
+    dense = attrs_of(owner).get("value")
+    return isinstance(dense, Dense) and dense.is_splat
 
 
 def _least(op: Any, inside: list[Any], update: bool) -> int:
