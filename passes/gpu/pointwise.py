@@ -1,7 +1,8 @@
 """Kernels whose threads each make their own elements of the results: functions of elements, and movements.
 
 Where nothing but functions of elements of dense tensors of one shape is computed, the tensors are taken for one line,
-so that vectors do not depend on the last axis; the few elements behind the last vector are computed one by one.
+so that vectors do not depend on the last axis; the few elements behind the last vector are computed one by one. What is
+costly and the same for all elements, such as a learning rate, a kernel of one thread computes before.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from sexpgpu.dialects.opdef import Constant, Dense, Move, Pointwise
+from sexpgpu.dialects.opdef import Move
 from sexpgpu.passes.gpu.elements import Elements
+from sexpgpu.passes.gpu.flat import costly_singles, is_flat
 from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Reg
 from sexpgpu.passes.gpu.lanes import widest
 from sexpgpu.passes.gpu.layout import Layout, Place
-from sexpgpu.passes.gpu.memory import WIDEST, Operand, store
+from sexpgpu.passes.gpu.memory import WIDEST, Operand, load, store
 from sexpgpu.passes.gpu.scalar import MEMORY
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.passes.gpu.transpose import turned, write_turned
@@ -32,7 +34,17 @@ def lower(task: Task) -> Launches:
     if (copy := turned(task)) is not None:
         write_turned(task, copy)
         return task.lowered()
-    write_elements(task, range(len(task.results)), range(task.flow.given))
+    read = list(range(task.flow.given))
+    singles = costly_singles(task)
+    if not singles:
+        write_elements(task, range(len(task.results)), read)
+        return task.lowered()
+    single = [place for place, value in enumerate(task.results) if task.flow.types[value].size == 1]
+    written = dict(_targets(task, single))
+    made = {v: written[v] if v in written else task.temporary(task.flow.types[v]) for v in singles}
+    _write(task, [*_targets(task, single), *((v, made[v]) for v in singles if v not in written)], read, None)
+    others = [place for place in range(len(task.results)) if place not in single]
+    write_elements(task, others, [*read, *made.values()], partial(_tell_made, made))
     return task.lowered()
 
 
@@ -43,18 +55,23 @@ def write_elements(task: Task, places: Sequence[int], read: Sequence[int], know:
         sizes.setdefault(task.flow.types[task.results[place]].size, []).append(place)
     for size, some in sizes.items():
         if size:
-            flat = know is None and _is_flat(task, some)
-            _write(task, size, some, read, _tell_flat if flat else know, flat)
+            _write(task, _targets(task, some), read, know)
 
 
-def _write(task: Task, size: int, places: list[int], read: Sequence[int], know: Know | None, flat: bool) -> None:
-    values = [task.results[place] for place in places]
+def _targets(task: Task, places: Sequence[int]) -> list[tuple[int, int]]:
+    """The values of results and the arguments that they are written to."""
+    return [(task.results[place], task.result(place)) for place in places]
+
+
+def _write(task: Task, targets: Sequence[tuple[int, int]], read: Sequence[int], know: Know | None) -> None:
+    values = [value for value, _ in targets]
+    size = task.flow.types[values[0]].size
+    flat = is_flat(task, values, read)
     lanes = _flat_lanes(task, values, size) if flat else widest(task.flow, values)
     each = max(lanes, 1)
     threads = min(THREADS, max(32, -(-size // each) // 32 * 32))
     blocks = math.ceil(size / each / threads)
-    writes = [task.result(place) for place in places]
-    k, tensors = task.begin(read, writes, blocks, threads)
+    k, tensors = task.begin(read, [argument for _, argument in targets], blocks, threads)
     if flat:
         tensors = {a: Operand(t.pointer, Layout.dense((task.type(a).size,)), t.dtype) for a, t in tensors.items()}
     number = k.add(k.mul(k.block_number(), threads), k.thread())
@@ -62,12 +79,14 @@ def _write(task: Task, size: int, places: list[int], read: Sequence[int], know: 
 
     def body(first: Index, width: int) -> None:
         elements = Elements(k, task.flow, [tensors[a] for a in range(task.flow.given)], width)
+        if flat:
+            _tell_flat(elements)
         if know is not None:
             know(elements, tensors)
-        for place, value in zip(places, values, strict=True):
+        for value, argument in targets:
             shape = (size,) if flat else task.flow.types[value].shape
             at = Place(shape, len(shape) - 1 if width else None, known_number=first)
-            store(k, tensors[task.result(place)], at, elements.at(value, at), width)
+            store(k, tensors[argument], at, elements.at(value, at), width)
 
     if blocks * threads * each == size:
         body(number, lanes)
@@ -93,30 +112,6 @@ def _write_ragged(k: Kernel, number: Index, size: int, lanes: int, body: Callabl
                 body(loop.index, 0)
 
 
-def _is_flat(task: Task, places: Sequence[int]) -> bool:
-    """Whether element n of each result depends on nothing but the elements n of dense operands, and on single ones."""
-    flow = task.flow
-    size = flow.types[task.results[places[0]]].size
-    for argument in range(flow.given):
-        if flow.types[argument].size not in (1, size) or not task.layout(argument).is_dense:
-            return False
-        if task.layout(argument).offset:
-            return False
-    for node in flow.nodes:
-        assert node.record is not None
-        sizes = [flow.types[v].size for v in (*node.ins, *node.outs)]
-        match node.record.kind:
-            case Pointwise() | Move(form="same" | "reshape" | "broadcast"):
-                if any(n not in (1, size) for n in sizes):
-                    return False
-            case Constant():
-                if not isinstance(node.attrs.get("value"), Dense):
-                    return False
-            case _:
-                return False
-    return True
-
-
 def _flat_lanes(task: Task, values: Sequence[int], size: int) -> int:
     """The lanes that fill what one instruction moves of the smallest elements, at most 8."""
     flow = task.flow
@@ -125,7 +120,7 @@ def _flat_lanes(task: Task, values: Sequence[int], size: int) -> int:
     return lanes if size >= lanes > 1 else 0
 
 
-def _tell_flat(elements: Elements, tensors: Mapping[int, Operand]) -> None:
+def _tell_flat(elements: Elements) -> None:
     """Movements that keep the order of elements keep the place; single elements are the same everywhere."""
     flow = elements.flow
     for node in flow.nodes:
@@ -141,3 +136,13 @@ def _same(elements: Elements, value: int, place: Place) -> Reg:
 
 def _single(elements: Elements, value: int, place: Place) -> Reg:
     return elements.at(value, Place((1,), None, known_axes=(0,), known_number=0))
+
+
+def _tell_made(made: Mapping[int, int], elements: Elements, tensors: Mapping[int, Operand]) -> None:
+    """Single elements that a kernel before has computed."""
+    for value, argument in made.items():
+        elements.known[value] = partial(_loaded, elements, tensors[argument])
+
+
+def _loaded(elements: Elements, operand: Operand, place: Place) -> Reg:
+    return load(elements.kernel, operand, place, elements.lanes)

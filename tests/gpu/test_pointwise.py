@@ -67,3 +67,17 @@ def test_threads_come_in_any_order() -> None:
 def test_a_join_of_two_operands() -> None:
     """Which of the two a thread reads is a choice between parameters."""
     agrees(["f64[3, 64]", "f64[2, 64]"], lambda b, v: (b("concat", v[0], v[1], axis=0),))
+
+
+@pytest.mark.parametrize("shape", [(7, 33), (3, 64)])
+def test_what_is_costly_and_single_is_computed_once(shape: tuple[int, ...]) -> None:
+    def build(b: Any, v: Any) -> Any:
+        rate = b("cos", b("cast", v[0], dtype="f32") * 0.1) * 0.5
+        step = b("broadcast", rate, shape=shape) * v[1]
+        return rate, v[2] - step, step * b("broadcast", v[3], shape=shape)
+
+    types = ["i32[]", f"f32{list(shape)}", f"f32{list(shape)}", f"f32[{shape[-1]}]"]
+    first, second = agrees(types, build).launches()
+    assert (first.grid[0], first.block[0]) == (1, 32)
+    assert first.args == (0, 1, 2, 3, 4)
+    assert second.args == (0, 1, 2, 3, 4, 5, 6)
