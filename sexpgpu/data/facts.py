@@ -174,8 +174,7 @@ def _meaning(leaf: Leaf, base: Path | None) -> str | None:
 
 def bounds(count: int, from_: Cut, to: Cut, source: Source) -> tuple[int, int]:
     """The records [start, stop) that a cut leaves of `count`; `E-LOAD-006` when it leaves none or asks for more."""
-    start = 0 if from_ is None else _position(count, from_)
-    stop = count if to is None else _position(count, to)
+    start, stop = _position(count, 0 if from_ is None else from_), _position(count, count if to is None else to)
     if count == 0:
         raise error("E-LOAD-006", f"this {kind(source)} has no records", expected="1 record or more", actual="0")
     if not 0 <= start < stop <= count:

@@ -314,8 +314,7 @@ class GraphTrace:
             zero = self.constant(0, TensorType((1,), "i32"))
             parts = [self.emit("reshape", self.context_value(n), shape=(1,)) if n else zero for n in names]
             parts += [zero] * (3 - len(parts))
-            joined = self.emit("concat", self.emit("concat", parts[0], parts[1], axis=0), parts[2], axis=0)
-            self._counter = joined
+            self._counter = self.emit("concat", self.emit("concat", parts[0], parts[1], axis=0), parts[2], axis=0)
         return self._counter
 
     def metric_name(self, name: str) -> str:
