@@ -121,14 +121,16 @@ def lower(task: Task) -> Launches:
     conv = convolution_of(task, node)
     assert node.record is not None
     assert isinstance(node.record.kind, Window)
-    dtype = task.type(node.ins[0]).dtype
+    first, second = node.ins
     windows, sizes = math.prod(conv.windows.count), math.prod(conv.windows.sizes)
     kernel = math.prod(conv.windows.kernel)
-    factors: Callable[[Kernel, Convolution, Operand, Operand], tuple[Factor, Factor]]
+    factors: Callable[[Kernel, Convolution, Operand, Operand, tuple[int, int]], tuple[Factor, Factor]]
     number: Number | None = None
+    lanes = 0, 0
     match node.record.kind.side:
         case "result":
             shape = conv.filters_each, conv.images * windows, conv.channels_each * kernel
+            lanes = _lanes(task, second, 1, shape[2]), _lanes(task, first, 2, shape[1]) if conv.is_plain else 0
             number, run = _by_image(conv.filters_each, conv.filters, windows), windows
             factors = _result_factors
         case "operand":
@@ -138,13 +140,14 @@ def lower(task: Task) -> Launches:
         case _:
             shape = conv.filters_each, conv.channels_each * kernel, conv.images * windows
             run = conv.channels_each * kernel
+            lanes = _lanes(task, second, 2, shape[2]), _lanes(task, first, 2, shape[2]) if conv.is_plain else 0
             factors = _kernel_factors
 
     def opened(k: Kernel, operands: dict[int, Operand]) -> tuple[Factor, Factor]:
-        first, second = (operands[v] for v in node.ins)
-        return factors(k, conv, first, second)
+        return factors(k, conv, operands[first], operands[second], lanes)
 
-    write(Product(task, node, Problem(conv.groups, *shape, dtype), opened, run, number))
+    problem = Problem(conv.groups, *shape, task.type(first).dtype, (not lanes[0], not lanes[1]))
+    write(Product(task, node, problem, opened, run, number))
     return task.lowered()
 
 
@@ -159,7 +162,9 @@ def _by_image(lines: int, all_lines: int, run: int) -> Callable[[Kernel, Index, 
     return number
 
 
-def _result_factors(k: Kernel, conv: Convolution, x: Operand, w: Operand) -> tuple[Factor, Factor]:
+def _result_factors(
+    k: Kernel, conv: Convolution, x: Operand, w: Operand, lanes: tuple[int, int]
+) -> tuple[Factor, Factor]:
     over = (conv.channels_each, *conv.windows.kernel)
 
     def weight(group: Index, line: Index, place: Index) -> tuple[Axes, None]:
@@ -172,14 +177,15 @@ def _result_factors(k: Kernel, conv: Convolution, x: Operand, w: Operand) -> tup
         return (image, k.add(k.mul(group, conv.channels_each), channel), *at), inside
 
     depth, columns = math.prod(over), conv.images * math.prod(conv.windows.count)
-    lanes = _lanes(x, 2, columns) if conv.is_plain else 0
     return (
-        Found(k, w, conv.filters_each, depth, _lanes(w, 1, depth), "depth", weight),
-        Found(k, x, columns, depth, lanes, "lines", element),
+        Found(k, w, conv.filters_each, depth, lanes[0], "depth", weight),
+        Found(k, x, columns, depth, lanes[1], "lines", element),
     )
 
 
-def _operand_factors(k: Kernel, conv: Convolution, g: Operand, w: Operand) -> tuple[Factor, Factor]:
+def _operand_factors(
+    k: Kernel, conv: Convolution, g: Operand, w: Operand, lanes: tuple[int, int]
+) -> tuple[Factor, Factor]:
     over = (conv.filters_each, *conv.windows.kernel)
 
     def weight(group: Index, line: Index, place: Index) -> tuple[Axes, None]:
@@ -194,12 +200,14 @@ def _operand_factors(k: Kernel, conv: Convolution, g: Operand, w: Operand) -> tu
 
     depth, columns = math.prod(over), conv.images * math.prod(conv.windows.sizes)
     return (
-        Found(k, w, conv.channels_each, depth, 0, "depth", weight),
-        Found(k, g, columns, depth, 0, "lines", window),
+        Found(k, w, conv.channels_each, depth, lanes[0], "depth", weight),
+        Found(k, g, columns, depth, lanes[1], "lines", window),
     )
 
 
-def _kernel_factors(k: Kernel, conv: Convolution, x: Operand, g: Operand) -> tuple[Factor, Factor]:
+def _kernel_factors(
+    k: Kernel, conv: Convolution, x: Operand, g: Operand, lanes: tuple[int, int]
+) -> tuple[Factor, Factor]:
     over = (conv.images, *conv.windows.count)
 
     def cotangent(group: Index, line: Index, place: Index) -> tuple[Axes, None]:
@@ -213,16 +221,15 @@ def _kernel_factors(k: Kernel, conv: Convolution, x: Operand, g: Operand) -> tup
         return (image, k.add(k.mul(group, conv.channels_each), channel), *at), inside
 
     depth, columns = math.prod(over), conv.channels_each * math.prod(conv.windows.kernel)
-    lanes = _lanes(x, 2, depth) if conv.is_plain else 0
     return (
-        Found(k, g, conv.filters_each, depth, _lanes(g, 2, depth), "depth", cotangent),
-        Found(k, x, columns, depth, lanes, "depth", element),
+        Found(k, g, conv.filters_each, depth, lanes[0], "depth", cotangent),
+        Found(k, x, columns, depth, lanes[1], "depth", element),
     )
 
 
-def _lanes(operand: Operand, first: int, count: int) -> int:
-    """Elements of the axes from `first` on that are read at once, where `count` are along the product."""
-    layout, item = operand.layout, BYTES[MEMORY[operand.dtype]]
+def _lanes(task: Task, argument: int, first: int, count: int) -> int:
+    """Elements of an operand's axes from `first` on that are read at once, where `count` are along the product."""
+    layout, item = task.layout(argument), BYTES[MEMORY[task.type(argument).dtype]]
     if not Layout(layout.shape[first:], layout.strides[first:]).is_dense:
         return 0
     run = math.prod(layout.shape[first:])

@@ -55,8 +55,9 @@ def lower(task: Task) -> Launches:
     count = 1
     for n in batch:
         count *= n
-    problem = Problem(count, rows, columns, depth, task.flow.types[x].dtype)
     readings = reading_of(task, x, False), reading_of(task, y, True)
+    scattered = not readings[0].lanes, not readings[1].lanes
+    problem = Problem(count, rows, columns, depth, task.flow.types[x].dtype, scattered)
 
     def opened(k: Kernel, operands: dict[int, Operand]) -> tuple[Factor, Factor]:
         return _tensor(k, task, readings[0], operands), _tensor(k, task, readings[1], operands)

@@ -4,7 +4,7 @@ The time of a cut is estimated in clocks of one multiprocessor. Resident blocks 
 a step along the depth takes the slowest of these, for all of them together:
 
     arithmetic      products a clock: RATES
-    issue           four instructions a clock
+    issue           four instructions a clock, among them those that find elements which do not lie in vectors
     shared memory   128 bytes a clock
     global memory   GLOBAL bytes a clock: what the second-level cache gives each multiprocessor
 
@@ -36,6 +36,10 @@ LATENCY = 600
 GLOBAL = 32
 MEMORY = 12
 """Bytes a clock that a multiprocessor gets of what leaves the second-level cache."""
+HELD = 8
+"""Scattered elements of a factor that a thread can find in one step without running out of registers."""
+FINDING = 20
+"""Instructions that finding one takes."""
 LAUNCH = 4000
 """Clocks until a kernel runs after the one before it."""
 RATES = {"f32": 128, "f64": 32, "i32": 64, "i64": 16}
@@ -46,13 +50,17 @@ Instruction = Literal["fma", "mma.m16n8k16"]
 
 @frozen
 class Problem:
-    """`batch` products [rows, depth] x [depth, columns] of a dtype."""
+    """`batch` products [rows, depth] x [depth, columns] of a dtype.
+
+    `scattered`: whether the elements of the first factor, and of the second, are found and read one by one.
+    """
 
     batch: int
     rows: int
     columns: int
     depth: int
     dtype: DType
+    scattered: tuple[bool, bool] = (False, False)
 
     @property
     def size(self) -> int:
@@ -172,7 +180,14 @@ _TENSOR = (
     Tiling("mma.m16n8k16", 32, 32, 64, (16, 16), stages=4),
     Tiling("mma.m16n8k16", 16, 64, 64, (16, 16), stages=4),
 )
-TILINGS = (*_FMA, *_TENSOR)
+_SHALLOW = (
+    Tiling("mma.m16n8k16", 128, 128, 16, (64, 32), stages=3),
+    Tiling("mma.m16n8k16", 64, 128, 16, (32, 32), stages=3),
+    Tiling("mma.m16n8k16", 64, 64, 16, (32, 32), stages=3),
+    Tiling("mma.m16n8k16", 32, 64, 16, (16, 32), stages=3),
+    Tiling("mma.m16n8k16", 16, 64, 16, (16, 16), stages=3),
+)
+TILINGS = (*_FMA, *_TENSOR, *_SHALLOW)
 """All cuts, for sums in f32."""
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
@@ -184,10 +199,9 @@ def tiling_of(problem: Problem) -> Tiling:
 
 def _cuts(problem: Problem) -> Iterator[Tiling]:
     """All that may be."""
-    kinds = (*_FMA, *_TENSOR) if problem.dtype == "bf16" else _FMA
-    for kind in kinds:
+    for kind in TILINGS if problem.dtype == "bf16" else _FMA:
         tiling = evolve(kind, type=problem.register)
-        if tiling.threads * tiling.registers > REGISTERS:
+        if tiling.threads * tiling.registers > REGISTERS or max(_held(problem, tiling)) > HELD:
             continue
         steps = tiling.steps(problem)
         for parts in _PARTS:
@@ -195,6 +209,13 @@ def _cuts(problem: Problem) -> Iterator[Tiling]:
             # Each part has a step to do.
             if (parts - 1) * cut.steps(problem) < steps:
                 yield evolve(cut, stages=max(2, min(kind.stages, cut.steps(problem) + 1)))
+
+
+def _held(problem: Problem, tiling: Tiling) -> tuple[int, int]:
+    """Elements of each factor that a thread finds in a step, all of them before it writes one to shared memory."""
+    first, second = problem.scattered
+    each = tiling.depth / tiling.threads
+    return first * math.ceil(tiling.rows * each), second * math.ceil(tiling.columns * each)
 
 
 def clocks(problem: Problem, tiling: Tiling) -> float:
@@ -212,7 +233,8 @@ def _wave(problem: Problem, tiling: Tiling, resident: int) -> float:
     """Clocks of as many blocks on one multiprocessor."""
     item = BYTES["bf16"] if problem.dtype == "bf16" else BYTES[tiling.type]
     loaded = (tiling.rows + tiling.columns) * tiling.depth * item / GLOBAL
-    step = max(resident * max(_arithmetic(tiling), _shared(tiling), loaded), LATENCY / (tiling.stages - 1))
+    arithmetic = _arithmetic(tiling) + sum(_held(problem, tiling)) * FINDING * tiling.threads / 32 / 4
+    step = max(resident * max(arithmetic, _shared(tiling), loaded), LATENCY / (tiling.stages - 1))
     # The sums pass through shared memory; results are written, and about as much is read with them.
     epilogue = tiling.rows * tiling.columns * (2 * BYTES[tiling.type] / 128 + 2 * item / GLOBAL)
     return LATENCY + tiling.steps(problem) * step + resident * epilogue

@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from sexpgpu.passes.gpu.product_tiling import (
+    HELD,
     MULTIPROCESSORS,
     RATES,
     SHARED,
@@ -103,3 +104,13 @@ def test_shared_memory_holds_the_stages_or_the_sums() -> None:
     assert tensor.shared == 128 * 136 * 4  # which is more than the stages take
     small = TILINGS[-1]
     assert small.shared == small.stages * sum(small.slots) * 2
+
+
+@pytest.mark.parametrize("scattered", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_few_scattered_elements_are_held_at_once(dtype: DType, scattered: tuple[bool, bool]) -> None:
+    problem = Problem(1, 64, 12544, 288, dtype, scattered)
+    tiling = tiling_of(problem)
+    for lines, one_by_one in zip((tiling.rows, tiling.columns), scattered, strict=True):
+        assert not one_by_one or lines * tiling.depth <= HELD * tiling.threads
+    assert clocks(problem, tiling) > clocks(evolve(problem, scattered=(False, False)), tiling)
