@@ -324,7 +324,7 @@ TRACING: tuple[Entry, ...] = (
           "(defrun :seed 1)"),
     Entry("E-RUN-011", "two runs in one file", "One file is one experiment: it has one `defrun`.", ""),
     Entry("E-RUN-012", "a count below 1", "Counts and intervals are whole numbers from 1 on.", "(defrun :steps 0)"),
-    Entry("E-RUN-013", "recompute within what?",
+    Entry("E-RUN-013", "recomputation without a limit",
           "`:recompute :auto` computes activations again where a step does not fit into the memory that it may take: "
           "`:memory` says how much that is, or the variable SEXPGPU_MEMORY.",
           "(defrun :steps 10 :recompute :auto)"),
