@@ -130,13 +130,9 @@ def read_body(c: Cursor) -> Body:
         elif token in MEMORY:
             _variables(c, body)
         elif token == ".loc":
-            words = c.rest_of_line()
-            place = (
-                Place(c.files.get(int(words[1]), words[1]), int(words[2]), int(words[3])) if words[2] != "0" else None
-            )
+            place = c.place()
         elif token == ".file":
-            words = c.rest_of_line()
-            c.files[int(words[1])] = words[2].strip('"')
+            c.file_name()
         elif token == ".pragma":
             c.skip_to(";")
         elif token == ";":

@@ -198,7 +198,7 @@ def _transfer(d: Decoder, ins: Instr, following: int, number: object, tables: Ma
         return Jump(ins, LEAVE, following, guard)
     if ins.op == "bra":
         d.only(ins, "uni")
-        target = ins.operands[0]
+        target = ins.operands[0] if len(ins.operands) == 1 else None
         if not isinstance(target, Name):
             raise d.refuse(ins, "a branch to no label")
         return Jump(ins, number(target.name, ins), following, guard)
@@ -216,7 +216,7 @@ def _wait(d: Decoder, ins: Instr, following: int) -> Wait:
     reduce = next((p for p in ins.parts if p in ("popc", "and", "or")), "")
     value = result = None
     if "red" in ins.parts:
-        if not reduce:
+        if not reduce or len(operands) < 3:
             raise d.refuse(ins)
         result = d.write(operands.pop(0), U32 if reduce == "popc" else PRED, ins)
         value = d.read(operands.pop(), PRED, ins)

@@ -169,8 +169,10 @@ def _mov(d: Decoder, ins: Instr) -> Step:
 
 
 def _unpack(d: Decoder, ins: Instr, target: Group, source: Operand, kind: Scalar) -> Step:
-    width = kind.bits // len(target.items)
-    part = TYPES[f"b{width}"]
+    width = kind.bits // max(len(target.items), 1)
+    part = TYPES.get(f"b{width}")
+    if part is None or width * len(target.items) != kind.bits:
+        raise d.refuse(ins, f"{kind.bits} bits in {len(target.items)} parts")
     read = d.read(source, Scalar(kind.name, "bits", kind.bits, kind.storage, kind.storage), ins)
     writes = [(n, d.write(x, part, ins)) for n, x in enumerate(target.items) if not isinstance(x, Sink)]
     shift, dtype = kind.storage.type, STORAGE[width]

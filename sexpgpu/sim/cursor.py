@@ -7,7 +7,7 @@ import struct
 from attrs import define, field
 
 from sexpgpu.diag import Span, SxError, error
-from sexpgpu.sim.source import Imm, Space, Variable
+from sexpgpu.sim.source import Imm, Place, Space, Variable
 from sexpgpu.sim.types import TYPES
 
 
@@ -54,12 +54,31 @@ class Cursor:
         width = len(written[line - 1]) if line <= len(written) else 0
         return error("E-SIM-001", f"the text is not PTX: {message}", Span(self.file, line, 1, line, width + 1))
 
-    def rest_of_line(self) -> list[str]:
-        line = self.line
+    def rest_of_line(self, least: int) -> list[str]:
+        """The tokens up to the end of the line, `least` of them at least."""
+        line, start = self.line, self.at
         words: list[str] = []
         while not self.done and self.lines[self.at] == line:
             words.append(self.next())
+        if len(words) < least:
+            self.at = start
+            raise self.fault(f"{words[0]} is not complete")
         return words
+
+    def place(self) -> Place | None:
+        """`.loc file line column`; line 0 is nowhere."""
+        words = self.rest_of_line(4)
+        if not all(word.isdigit() for word in words[1:4]):
+            raise self.fault(f"{' '.join(words[:4])} names no place")
+        file, line, col = (int(word) for word in words[1:4])
+        return Place(self.files.get(file, str(file)), line, col) if line else None
+
+    def file_name(self) -> None:
+        """`.file number "name"`."""
+        words = self.rest_of_line(3)
+        if not words[1].isdigit():
+            raise self.fault(f"{words[1]} is no number of a file")
+        self.files[int(words[1])] = words[2].strip('"')
 
     def skip_to(self, text: str) -> None:
         """Past the next `text`; for `{` up to it."""

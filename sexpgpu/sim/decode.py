@@ -102,7 +102,9 @@ class Decoder:
 
     def _read_packed(self, operand: Group, kind: Scalar, ins: Instr) -> Read:
         """`{a, b}` as one wider value, the first item lowest."""
-        part = STORAGE[kind.bits // len(operand.items)]
+        part = STORAGE.get(kind.bits // max(len(operand.items), 1))
+        if part is None or part.itemsize * 8 * len(operand.items) != kind.bits:
+            raise self.refuse(ins, f"{kind.bits} bits of {len(operand.items)} parts")
         items = [self.read(x, _bits(part.itemsize * 8), ins) for x in operand.items]
         width, storage = part.itemsize * 8, kind.storage.type
 
@@ -164,7 +166,7 @@ class Decoder:
             i = self.index[operand.base.name]
             bits = self.kinds[i].bits
             if bits == 64:
-                plus = np.int64(offset)
+                plus = _wrapped(offset)
                 if not offset:
                     return lambda st: st.r[i].view(np.int64)
                 return lambda st: st.r[i].view(np.int64) + plus
@@ -173,13 +175,18 @@ class Decoder:
                 return lambda st: (st.r[i] + short).astype(np.int64)
             raise self.refuse(ins, f"{operand.base.name} is too narrow for an address")
         start = 0 if operand.base is None else self.symbol(operand.base.name, ins).offset
-        return always(np.array([start + offset], np.int64))
+        return always(_wrapped(start + offset))
 
     def space_of(self, operand: Operand, ins: Instr) -> str | None:
         """The state space of an address that names a variable."""
         if isinstance(operand, Address) and isinstance(operand.base, Name):
             return self.symbol(operand.base.name, ins).space
         return None
+
+
+def _wrapped(address: int) -> Array:
+    """An address of 64 bits, whatever was written."""
+    return np.array([address & (1 << 64) - 1], np.uint64).view(np.int64)
 
 
 def _bits(width: int) -> Scalar:

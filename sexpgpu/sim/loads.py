@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sexpgpu.sim.access import by_space, fetch, locate, put
-from sexpgpu.sim.decode import Decoder, Read, Step, Write
+from sexpgpu.sim.decode import Decoder, Step, Write
 from sexpgpu.sim.lanes import Lanes, Mask
 from sexpgpu.sim.pointwise import Builder, count
 from sexpgpu.sim.source import Group, Instr, Operand, Sink
@@ -60,7 +60,8 @@ def _ld(d: Decoder, ins: Instr) -> Step:
     address = d.address(ins.operands[1], ins)
     named = d.space_of(ins.operands[1], ins)
     if (named == "param" and space is None) or (named in ("param", None) and space == "param"):
-        return _ld_param(kind, writes, address)  # in a register, an address that was chosen between parameters
+        # in a register, an address that was chosen between parameters
+        return lambda st, m: _from_params(st, m, ins, writes, kind, address(st), n)
     if space == "param":
         space = "local" if named == "local" else None
     if space is None and named in ("local", "global", "shared"):
@@ -69,7 +70,7 @@ def _ld(d: Decoder, ins: Instr) -> Step:
 
     def run(st: Lanes, m: Mask, where: str, a: Array) -> None:
         if where == "param":
-            _from_params(st, m, writes, kind, a)
+            _from_params(st, m, ins, writes, kind, a, n)
             return
         touch = locate(st, m, ins, where, a, width, "read")
         values = fetch(st, touch)
@@ -94,12 +95,23 @@ def _ld(d: Decoder, ins: Instr) -> Step:
     return lambda st, m: by_space(st, m, address(st), lambda part, where, a: run(st, part, where, a))
 
 
-def _ld_param(kind: Scalar, writes: list[tuple[int, Write]], address: Read) -> Step:
-    return lambda st, m: _from_params(st, m, writes, kind, address(st))
-
-
-def _from_params(st: Lanes, m: Mask, writes: list[tuple[int, Write]], kind: Scalar, address: Array) -> None:
+def _from_params(
+    st: Lanes, m: Mask, ins: Instr, writes: list[tuple[int, Write]], kind: Scalar, address: Array, n: int
+) -> None:
     """Parameters of the entry: the same bytes for every lane."""
+    lanes, width = st.selected(m), kind.size * n
+    mine = cut(st, address, lanes)
+    outside = (mine < 0) | (mine + width > len(st.params))
+    if outside.any():
+        first = int(np.flatnonzero(outside)[0])
+        st.fail(
+            "E-SIM-021",
+            f"a read of {width} bytes outside the parameters of the kernel",
+            ins,
+            int(lanes[first]),
+            expected=f"within {len(st.params)} bytes",
+            actual=f"at byte {int(mine[first])}",
+        )
     for k, write in writes:
         if address.shape[0] == 1:
             start = int(address[0]) + k * kind.size

@@ -11,7 +11,7 @@ import numpy as np
 from sexpgpu.sim.access import fetch, locate, put
 from sexpgpu.sim.decode import Decoder, Step
 from sexpgpu.sim.lanes import WARP, Lanes, Mask
-from sexpgpu.sim.pointwise import Builder
+from sexpgpu.sim.pointwise import Builder, count
 from sexpgpu.sim.source import Group, Instr, Operand
 from sexpgpu.sim.types import B32, Array
 from sexpgpu.sim.warp import whole_warps
@@ -47,6 +47,7 @@ def _turned(x: Array) -> Array:
 
 
 def _load(d: Decoder, ins: Instr) -> Step:
+    count(d, ins, 2)
     n, trans, items = _shape(d, ins, ins.operands[0])
     writes = [d.write(x, B32, ins) for x in items]
     address = d.address(ins.operands[1], ins)
@@ -65,6 +66,7 @@ def _load(d: Decoder, ins: Instr) -> Step:
 
 
 def _store(d: Decoder, ins: Instr) -> Step:
+    count(d, ins, 2)
     n, trans, items = _shape(d, ins, ins.operands[1])
     reads = [d.read(x, B32, ins) for x in items]
     address = d.address(ins.operands[0], ins)

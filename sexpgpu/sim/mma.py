@@ -15,6 +15,7 @@ from sexpgpu.sim import floats
 from sexpgpu.sim.decode import Decoder, Read, Step, Write
 from sexpgpu.sim.lanes import Lanes, Mask
 from sexpgpu.sim.pointwise import Builder
+from sexpgpu.sim.pointwise import count as count_operands
 from sexpgpu.sim.source import Group, Instr, Operand
 from sexpgpu.sim.types import B32, F64, TYPES, Array, Scalar
 from sexpgpu.sim.warp import whole_warps
@@ -105,6 +106,7 @@ def _mma(d: Decoder, ins: Instr) -> Step:
     if form is None or types[0] != types[3] or results.name not in wanted:
         raise d.refuse(ins, "no product of this shape and these types")
     raw = F64 if form.kind.name == "f64" else B32
+    count_operands(d, ins, 4)
     target, a, b, c = (_items(x) for x in ins.operands)
     halves = results.name == "f16"
     count = form.c // 2 if halves else form.c

@@ -14,7 +14,6 @@ from sexpgpu.sim.source import Function, Source, Space, Variable
 
 LINKAGE = frozenset({".visible", ".extern", ".weak", ".common"})
 SPACES: dict[str, Space] = {".global": "global", ".const": "const", ".shared": "shared"}
-LINES = frozenset({".loc", ".file", ".version", ".target", ".address_size"})
 
 
 def parse(text: str, file: str) -> Source:
@@ -34,14 +33,14 @@ def _module(c: Cursor) -> Source:
     target = version = ""
     while not c.done:
         token = c.peek()
-        if token in LINES:
-            words = c.rest_of_line()
-            if token == ".file" and len(words) >= 3:
-                c.files[int(words[1])] = words[2].strip('"')
-            elif token == ".target":
-                target = words[1]
-            elif token == ".version":
-                version = words[1]
+        if token == ".file":
+            c.file_name()
+        elif token == ".target":
+            target = c.rest_of_line(2)[1]
+        elif token == ".version":
+            version = c.rest_of_line(2)[1]
+        elif token in (".address_size", ".loc"):
+            c.rest_of_line(2)
         elif token == ".section":
             c.skip_to("{")
             c.skip_braces()

@@ -38,12 +38,13 @@ def flags_of(d: Decoder, ins: Instr, kind: Scalar, *more: str) -> Flags:
     return Flags(mode, "ftz" in ins.parts, "sat" in ins.parts, "relu" in ins.parts)
 
 
-def finished(f: Function, flags: Flags) -> Function:
-    """`f` on float32 or float64 with subnormals flushed and the result held in [0, 1], where asked."""
+def finished(f: Function, flags: Flags, kind: Scalar) -> Function:
+    """`f` on floats, with subnormals of `kind` flushed and the result held in [0, 1], where asked."""
     g = f
     if flags.ftz:
         inner = g
-        g = lambda *xs: floats.flush(inner(*[floats.flush(x) for x in xs]))  # noqa: E731
+        flush = flush16 if kind.name.startswith("f16") else floats.flush
+        g = lambda *xs: flush(inner(*[flush(x) for x in xs]))  # noqa: E731
     if flags.sat:
         free = g
         g = lambda *xs: floats.saturate(free(*xs))  # noqa: E731
@@ -51,6 +52,11 @@ def finished(f: Function, flags: Flags) -> Function:
         signed = g
         g = lambda *xs: floats.maximum(signed(*xs), np.zeros(1, np.float32), nan=True)  # noqa: E731
     return g
+
+
+def flush16(x: Array) -> Array:
+    """Values that float16 has only as subnormals to zero of their sign."""
+    return np.where(np.abs(x) < np.float32(2.0**-14), np.copysign(np.float32(0), x), x)
 
 
 def in_halves(f: Function, kind: Scalar) -> Function:
@@ -73,11 +79,11 @@ def _arithmetic(f32: Callable[[str], Function], f64: Callable[[str], Function], 
         kind = typed(d, ins, KINDS)
         flags = flags_of(d, ins, kind)
         if kind.name == "f32":
-            f = finished(f32(flags.mode), flags)
+            f = finished(f32(flags.mode), flags, kind)
         elif kind.name == "f64":
             f = f64(flags.mode)
         else:
-            f = in_halves(finished(f16, flags), kind)
+            f = in_halves(finished(f16, flags, kind), kind)
         return pointwise(d, ins, f, (kind,) * n, kind)
 
     return build
@@ -108,7 +114,7 @@ def _div(d: Decoder, ins: Instr) -> Step:
     flags = flags_of(d, ins, kind, "approx", "full")
     if kind.name == "f64" and flags.mode != "rn":
         raise d.refuse(ins, f"of .f64 with .{flags.mode}")
-    return pointwise(d, ins, finished(lambda a, b: floats.div_f32(a, b, flags.mode), flags), (kind, kind), kind)
+    return pointwise(d, ins, finished(lambda a, b: floats.div_f32(a, b, flags.mode), flags, kind), (kind, kind), kind)
 
 
 def _extreme(f: Callable[[Array, Array, bool], Array]) -> Builder:
@@ -127,7 +133,7 @@ def _extreme(f: Callable[[Array, Array, bool], Array]) -> Builder:
             return signed
 
         g: Function = lambda a, b, *more: both(both(a, b), more[0]) if more else both(a, b)  # noqa: E731
-        g = finished(g, flags)
+        g = finished(g, flags, kind)
         n = len(ins.operands) - 1
         if n not in (2, 3):
             raise d.refuse(ins, f"{n} operands")
@@ -192,7 +198,7 @@ def _function(f: Function, *kinds: str) -> Builder:
         if flags.mode != "rn":
             raise d.refuse(ins, f"with .{flags.mode}")
         ftz = Flags("rn", flags.ftz and kind.name != "f64", False, False)
-        g = finished(f, ftz)
+        g = finished(f, ftz, kind)
         if kind.bits == 16 or kind.name.endswith("x2"):
             g = in_halves(g, kind)
         return pointwise(d, ins, g, (kind,), kind)
@@ -209,11 +215,11 @@ def _rooted(d: Decoder, ins: Instr) -> Step:
     ftz = Flags("rn", flags.ftz and kind.name == "f32", False, False)
     if ins.op == "rcp":
         one = np.ones(1, kind.dtype)
-        return pointwise(d, ins, finished(lambda a: floats.div_f32(one, a, flags.mode), ftz), (kind,), kind)
+        return pointwise(d, ins, finished(lambda a: floats.div_f32(one, a, flags.mode), ftz, kind), (kind,), kind)
     if flags.mode == "rn":
-        return pointwise(d, ins, finished(np.sqrt, ftz), (kind,), kind)
+        return pointwise(d, ins, finished(np.sqrt, ftz, kind), (kind,), kind)
     root: Function = lambda a: floats.f64_to_f32(np.sqrt(a.astype(np.float64)), flags.mode)  # noqa: E731
-    return pointwise(d, ins, finished(root, ftz), (kind,), kind)
+    return pointwise(d, ins, finished(root, ftz, kind), (kind,), kind)
 
 
 def _sub32(mode: str) -> Function:

@@ -32,7 +32,7 @@ def run(code: Code, crews: Sequence[Crew], random: np.random.Generator | None) -
         ready = [crew for crew in crews if crew.at]
         if not ready:
             if not barrier.release(barriers) and not any(_let_go(code, crew) for crew in crews):
-                if any(crew.held for crew in crews) or barriers:
+                if any(crew.held for crew in crews) or any(b.standing for b in barriers.values()):
                     barrier.stuck(code, crews, barriers)
                 return
             continue

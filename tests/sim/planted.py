@@ -50,6 +50,9 @@ mov.u64 %to, k_0;
 cvta.param.u64 %to, %to;
 st.u32 [%to], %v;
 """),
+    "past the end of the parameters": Planted("E-SIM-021", 32, SHARED + """
+ld.param.u32 %v, [k_0+8];
+"""),
     "misaligned": Planted("E-SIM-022", 32, SHARED + """
 ld.global.u32 %v, [%p0+2];
 """),

@@ -223,3 +223,11 @@ def test_roots_and_reciprocals_round(mode: str) -> None:
 def test_functions_of_16_bit_floats() -> None:
     x = np.array([0.0, 1.0, -2.0, 0.5], np.float16)
     assert one("ex2.approx.f16 %o, %a;", "u2", a=x.view(np.uint16)).view(np.float16).tolist() == [1, 2, 0.25, 1.4140625]
+
+
+def test_flushed_subnormals_of_float16() -> None:
+    a = np.array([0x0001, 0x8200, 0x0400, 0x3C00], np.uint16)
+    zero = np.zeros(4, np.uint16)
+    assert one("add.ftz.f16 %o, %a, %z;", "u2", a=a, z=zero).tolist()[2:] == [0x0400, 0x3C00]
+    assert [x & 0x7FFF for x in one("add.ftz.f16 %o, %a, %z;", "u2", a=a, z=zero).tolist()[:2]] == [0, 0]
+    assert one("add.f16 %o, %a, %z;", "u2", a=a, z=zero).tolist() == a.tolist()

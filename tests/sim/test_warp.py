@@ -158,6 +158,10 @@ def test_arriving_without_waiting() -> None:
     assert found.view(np.uint32).tolist() == wanted
 
 
+def test_arrivals_that_nobody_waits_for() -> None:
+    launch(entry("bar.arrive 1, 64;"), 4)
+
+
 def test_reductions_of_a_barrier() -> None:
     body = """
       .reg .b32 %n, %v; .reg .pred %p, %all, %any; .reg .u64 %to; setp.lt.u32 %p, %t2, 40; setp.lt.u32 %any, %t2, 999;
