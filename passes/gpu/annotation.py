@@ -8,7 +8,7 @@ from mlir import ir
 
 from sexpgpu.plan.records import Launch, Launches
 
-KERNELS, TEMPORARIES = "sx.kernels", "sx.temporaries"
+KERNELS, TEMPORARIES, OVER = "sx.kernels", "sx.temporaries", "sx.over"
 
 
 def write_launches(func: Any, launches: Launches) -> None:
@@ -18,6 +18,8 @@ def write_launches(func: Any, launches: Launches) -> None:
     func.attributes[KERNELS] = ir.ArrayAttr.get(each, context=mlir)
     if launches.temporaries:
         func.attributes[TEMPORARIES] = ir.DenseI64ArrayAttr.get(list(launches.temporaries), context=mlir)
+    if launches.over >= 0:
+        func.attributes[OVER] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context=mlir), launches.over)
 
 
 def read_launches(func: Any) -> Launches | None:
@@ -26,7 +28,8 @@ def read_launches(func: Any) -> Launches | None:
         return None
     kernels = tuple([_decode(ir.DictAttr(each)) for each in ir.ArrayAttr(func.attributes[KERNELS])])
     temporaries = tuple(ir.DenseI64ArrayAttr(func.attributes[TEMPORARIES])) if TEMPORARIES in func.attributes else ()
-    return Launches(kernels, temporaries)
+    over = ir.IntegerAttr(func.attributes[OVER]).value if OVER in func.attributes else -1
+    return Launches(kernels, temporaries, over)
 
 
 def _encode(launch: Launch, mlir: Any) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from sexpgpu.dialects.opdef import Index as IndexKind
 from sexpgpu.passes.gpu import pointwise
@@ -45,6 +45,19 @@ def lower(task: Task) -> Launches:
     if task.type(task.result(0)).size:
         _Scatter(task, node.attrs["axis"], node.ins, kind.access == "add").lower()
     return task.lowered()
+
+
+UNTOUCHED = 1 << 16
+"""Elements of a tensor from which on a scatter leaves the slices alone that nothing names."""
+
+
+@frozen(eq=False)
+class _Owned:
+    """What a warp owns of a slice: coordinates in front of the axis, along it, and where its vectors begin behind."""
+
+    outer: tuple[Index, ...]
+    row: Reg
+    columns: list[tuple[Index, Reg | None]]
 
 
 @define(eq=False)
@@ -79,10 +92,17 @@ class _Scatter:
         parts = -(-width // part)
         warps = math.prod(self.before) * self.length * parts
         looks = warps * -(-self.count // WARP)
-        ranges = self._ranges() if looks > MANY else None
         x, indices, updates = self.given
-        reads = list(dict.fromkeys(self.given)) + ([ranges] if ranges is not None else [])
-        k, tensors = self.task.begin(reads, [self.task.result(0)], -(-warps // WARPS), THREADS)
+        # What no index names stays as it is, where it is there already.
+        over = self.task.layout(x).is_dense and x not in (indices, updates) and self.task.type(x).size > UNTOUCHED
+        ranges = self._ranges() if over or looks > MANY else None
+        if over:
+            self.task.over = x
+        result = self.task.result(0)
+        source = result if over else x
+        reads = [a for a in dict.fromkeys((source, indices, updates)) if a != result]
+        reads += [ranges] if ranges is not None else []
+        k, tensors = self.task.begin(reads, [result], -(-warps // WARPS), THREADS)
         thread = k.thread()
         lane = k.reg(k.rem(thread, WARP))
         warp = k.add(k.mul(k.block_number(), WARPS), k.div(thread, WARP))
@@ -90,30 +110,45 @@ class _Scatter:
             slice_, piece = k.div(warp, parts), k.rem(warp, parts)
             above, row = k.div(slice_, self.length), k.reg(k.rem(slice_, self.length))
             low, high = self._range(k, tensors, ranges, row)
-            columns = self._columns(k, k.mul(piece, part), lane, width)
-            outer = coordinates(k, above, self.before)
-            values = [self._read(k, tensors[x], (*outer, row), column, ()) for column, _ in columns]
-            with k.loop(low, high, WARP, values) as turn:
-                at = k.reg(k.add(turn.index, lane))
-                exists = k.below(at, high)
-                named = self._named(k, tensors[indices], k.select(exists, at, k.reg(k.sub(high, 1))))
-                if ranges is None:
-                    k.report(k.op("arith.andi", exists, k.outside(named, self.length)), named, self.length)
-                mine = k.op("arith.andi", exists, k.compare("eq", named, row))
-                votes = ballot(k, mine)
-                with k.loop(0, _index(k, population(k, votes)), 1, [votes, *turn.carried]) as each:
-                    left, *held = each.carried
-                    bit = lowest_bit(k, left)
-                    source = k.add(turn.index, _index(k, bit))
-                    given = [self._read(k, tensors[updates], outer, column, (source,)) for column, _ in columns]
-                    if self.adds:
-                        given = [combine(k, "add", a, b) for a, b in zip(held, given, strict=True)]
-                    less = k.op("arith.subi", left, k.const(1, "i32"))
-                    each.next(k.op("arith.andi", left, less), *given)
-                turn.next(*each.results[1:])
-            for (column, valid), value in zip(columns, turn.results, strict=True):
-                self._write(k, tensors[self.task.result(0)], (*outer, row), column, valid, value)
+            owned = _Owned(coordinates(k, above, self.before), row, self._columns(k, k.mul(piece, part), lane, width))
+            named = k.below(low, high) if over else None
+            _where(k, named, lambda: self._collect(k, tensors, source, owned, (low, high), lane, ranges is None))
         k.end()
+
+    def _collect(
+        self,
+        k: Kernel,
+        tensors: dict[int, Operand],
+        source: int,
+        owned: _Owned,
+        between: tuple[Index, Index],
+        lane: Reg,
+        checks: bool,
+    ) -> None:
+        """Bring the updates between two indices to what a warp owns of a slice, which `source` holds before."""
+        _, indices, updates = self.given
+        low, high = between
+        row, columns = owned.row, owned.columns
+        values = [self._read(k, tensors[source], (*owned.outer, row), column, ()) for column, _ in columns]
+        with k.loop(low, high, WARP, values) as turn:
+            at = k.reg(k.add(turn.index, lane))
+            exists = k.below(at, high)
+            named = self._named(k, tensors[indices], k.select(exists, at, k.reg(k.sub(high, 1))))
+            if checks:
+                k.report(k.op("arith.andi", exists, k.outside(named, self.length)), named, self.length)
+            mine = k.op("arith.andi", exists, k.compare("eq", named, row))
+            votes = ballot(k, mine)
+            with k.loop(0, _index(k, population(k, votes)), 1, [votes, *turn.carried]) as each:
+                left, *held = each.carried
+                update = k.add(turn.index, _index(k, lowest_bit(k, left)))
+                given = [self._read(k, tensors[updates], owned.outer, column, (update,)) for column, _ in columns]
+                if self.adds:
+                    given = [combine(k, "add", a, b) for a, b in zip(held, given, strict=True)]
+                less = k.op("arith.subi", left, k.const(1, "i32"))
+                each.next(k.op("arith.andi", left, less), *given)
+            turn.next(*each.results[1:])
+        for (column, valid), value in zip(columns, turn.results, strict=True):
+            self._write(k, tensors[self.task.result(0)], (*owned.outer, row), column, valid, value)
 
     def _columns(self, k: Kernel, first: Index, lane: Reg, width: int) -> list[tuple[Index, Reg | None]]:
         """Where the lane's vectors begin within a slice, and whether they are there; others read the slice's first."""

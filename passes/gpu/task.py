@@ -32,6 +32,7 @@ class Task:
     layouts: tuple[Layout, ...]
     temporaries: list[TensorType] = field(factory=list, init=False)
     launches: list[Launch] = field(factory=list, init=False)
+    over: int = field(default=-1, init=False)  # the operand that the first result holds before
 
     @property
     def results(self) -> tuple[int, ...]:
@@ -86,7 +87,7 @@ class Task:
 
     def lowered(self) -> Launches:
         sizes = [type.size * device_itemsize(type) for type in self.temporaries]
-        return Launches(tuple(self.launches), tuple(sizes))
+        return Launches(tuple(self.launches), tuple(sizes), self.over)
 
 
 def device_itemsize(type: TensorType) -> int:

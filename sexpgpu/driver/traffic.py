@@ -92,6 +92,10 @@ def traffic_of(func: Any, chip: Chip) -> Iterator[Traffic]:
         inside = operations_of(found[1])[:-1]
         results = sum(device_bytes(type_of(v)) for v in op.results)
         moved = results + _read(op, found[1], inside) + 2 * sum(launches.temporaries)
+        if launches.over >= 0:  # of what is changed in place, no more than the other operands bring
+            whole = device_bytes(type_of(op.results[0]))
+            brought = sum(device_bytes(type_of(v)) for i, v in enumerate(op.operands) if i != launches.over)
+            moved -= 2 * max(0, whole - brought)
         least = _least(op, inside, found[0].family == "update")
         work = sum(_seconds_of(inner, chip) for inner in inside)
         kernels = len(launches.kernels)

@@ -80,7 +80,9 @@ class _Binder:
         places = _places(plan, inputs, results, base, self.constants(plan))
         for step in plan.steps:
             match step.how:
-                case Launches():
+                case Launches(over=over):
+                    if over >= 0:
+                        self._copy(places[step.outs[0]], places[step.ins[over]], plan.slots[step.outs[0]].type.nbytes)
                     self._launches(step, step.how, places, base)
                 case Turns():
                     self._loop(plan, step, step.how, places, base)

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from sexpgpu.dialects.opdef import numpy_dtype
 from sexpgpu.plan.arena import Lifetime, place
 from sexpgpu.plan.dataflow import Dataflow, Node, Structure
-from sexpgpu.plan.records import At, Fixed, Given, Home, Into, Memory, Own, Tiles, View
+from sexpgpu.plan.records import At, Fixed, Given, Home, Into, Launches, Memory, Own, Tiles, View
 from sexpgpu.plan.storage import Standin, may_view, standin, viewed
 from sexpgpu.tensortype import TensorType
 
@@ -160,6 +160,8 @@ def _taken_over(
         if not (entire and dies and isinstance(homes[root], Own) and flow.types[operand] == flow.types[value]):
             continue
         if node.record is not None:
+            return root
+        if isinstance(node.how, Launches) and node.how.over == number and value == node.outs[0]:
             return root
         if isinstance(node.how, Tiles) and _may_overwrite(node, number, node.outs.index(value)):
             return root

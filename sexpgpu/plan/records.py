@@ -120,10 +120,15 @@ class Launch:
 
 @frozen
 class Launches:
-    """A step is kernels run in order; `temporaries` are the bytes of each, one behind another in the workspace."""
+    """A step is kernels run in order; `temporaries` are the bytes of each, one behind another in the workspace.
+
+    With `over`, the number of an operand, the kernels change the first result, which holds that operand before: either
+    both are the same memory, or the operand is copied there.
+    """
 
     kernels: tuple[Launch, ...]
     temporaries: tuple[int, ...] = ()
+    over: int = -1
 
 
 @frozen

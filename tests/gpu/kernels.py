@@ -77,6 +77,10 @@ class Device:
     def _step(self, step: Any, addresses: dict[int, int], faults: int) -> None:
         offsets = temporary_offsets(step.how.temporaries)
         space = self.machine.allocate(max(offsets[-1], 1), name="workspace")
+        if step.how.over >= 0:
+            given, made = addresses[step.ins[step.how.over]], addresses[step.outs[0]]
+            type = self.plan.slots[step.outs[0]].type
+            self.machine.write(made, self.machine.read(given, type.size * device_itemsize(type)))
         known = [addresses[number] for number in (*step.ins, *step.outs)]
         known += [space + offset for offset in offsets[:-1]]
         for launch in step.how.kernels:

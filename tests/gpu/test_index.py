@@ -56,9 +56,10 @@ def test_larger(case: str) -> None:
     np.testing.assert_array_equal(*run(*LARGER[case]))
 
 
+@pytest.mark.parametrize("limit", ["MANY", "UNTOUCHED"])
 @pytest.mark.parametrize("case", ["repeats", "inner axis", "last wins"])
-def test_where_slices_are_looked_up_first(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "MANY", 0)
+def test_where_slices_are_looked_up_first(case: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, limit, 0)
     np.testing.assert_array_equal(*run(*LARGER[case]))
 
 
