@@ -12,7 +12,9 @@ from sexpgpu.cli import report
 @click.option("--env", "environment", is_flag=True, help="List every variable with its value and source.")
 @report.json_option
 def command(environment: bool, as_json: bool) -> int:
-    """Check what a run needs; each line says ok, missing or warn, and how to mend what is not ok.
+    """Check what a run needs; each line says ok, missing, warn or absent, and how to mend what is not ok.
+
+    Parts of CUDA are absent where they are not there and SEXPGPU_DEVICE does not ask for them.
 
     \b
     sexpgpu doctor
@@ -47,11 +49,12 @@ def _environment(as_json: bool) -> int:
     if as_json:
         report.print_json({"verb": "doctor", "environment": rows, "unknown": strange})
     else:
+        width = max(len(str(row["name"])) for row in rows)
         for row in rows:
-            click.echo(f"{row['name']:18} {_shown(row['value']):10} {row['source']:12} {row['help']}")
+            click.echo(f"{row['name']:{width}} {_shown(row['value']):10} {row['source']:12} {row['help']}")
         for item in strange:
             hint = f"; did you mean {item['meant']}?" if item["meant"] else ""
-            click.echo(f"{item['name']:18} is read by nothing{hint}")
+            click.echo(f"{item['name']:{width}} is read by nothing{hint}")
     return 0
 
 

@@ -15,7 +15,9 @@ from typing import Literal
 from attrs import frozen
 
 from sexpgpu import knobs
+from sexpgpu.diag import SxError
 
+State = Literal["ok", "missing", "warn", "absent"]
 MINIMUM_PYTHON = (3, 11)
 LOW_MEMORY = 2 << 30
 LOW_DISK = 1 << 30
@@ -23,29 +25,29 @@ LOW_DISK = 1 << 30
 
 @frozen
 class Finding:
-    """One line of the report; `mend` says what to do where the state is not ok."""
+    """One line of the report; `mend` says what to do, or what follows, where the state is not ok.
+
+    What is `absent` is not there and not asked for either.
+    """
 
     what: str
-    state: Literal["ok", "missing", "warn"]
+    state: State
     detail: str
     mend: str = ""
 
 
 def examine() -> list[Finding]:
     """Every finding, in the order a run would meet them."""
-    return [_guarded(name, look) for name, look in _LOOKS]
+    return [finding for name, look in _LOOKS for finding in _guarded(name, look)]
 
 
-def _guarded(name: str, look: Callable[[], Finding]) -> Finding:
+def _guarded(name: str, look: Callable[[], Finding | list[Finding]]) -> list[Finding]:
     try:
-        return look()
+        found = look()
     except Exception as fault:  # a broken installation fails in ways nobody listed; the report must go on
-        return Finding(
-            name,
-            "missing",
-            f"{type(fault).__name__}: {fault}",
-            "reinstall: pip install --force-reinstall sexpgpu",
-        )
+        reason = f"{type(fault).__name__}: {fault}"
+        return [Finding(name, "missing", reason, "reinstall: pip install --force-reinstall sexpgpu")]
+    return found if isinstance(found, list) else [found]
 
 
 def _python() -> Finding:
@@ -127,8 +129,49 @@ def _folder() -> Finding:
     return Finding("run folder", "ok", f"writable, {free / 2**30:.1f} GiB free")
 
 
+_DEVICES = {"cpu": "the reference interpreter", "sim": "the PTX interpreter", "cuda": "NVIDIA GPUs"}
+
+
 def _device() -> Finding:
-    return Finding("device", "ok", f"{knobs.DEVICE.get()}: the reference interpreter")
+    """The device of the environment, and whether the variables for several GPUs and machines make sense."""
+    from sexpgpu.driver.devices import settings
+    from sexpgpu.gpu.ranks import nodes, only_first
+
+    kind = knobs.DEVICE.get()
+    try:
+        nodes(settings(), kind)
+        if kind != "cuda":
+            only_first(settings(), f"the device {kind}")
+    except SxError as fault:
+        return _told("device", fault)
+    return Finding("device", "ok", f"{kind}: {_DEVICES[kind]}")
+
+
+def _cuda() -> list[Finding]:
+    """The parts of CUDA; what is not there is missing where SEXPGPU_DEVICE asks for it."""
+    from sexpgpu.driver.devices import settings
+    from sexpgpu.gpu.probe import probe
+    from sexpgpu.gpu.ranks import ordinals
+
+    wanted = knobs.DEVICE.get() == "cuda"
+    found = []
+    gpus = 0
+    for each in probe():
+        gpus += each.what.startswith("gpu ")
+        state: State = "ok" if each.present else "missing" if wanted and each.needed else "absent"
+        found.append(Finding(each.what, state, each.detail, each.without))
+    if wanted and gpus:
+        try:
+            ordinals(settings(), gpus)
+        except SxError as fault:
+            found.append(_told("gpus", fault))
+    return found
+
+
+def _told(what: str, fault: SxError) -> Finding:
+    said = fault.diagnostic
+    facts = f" (expected {said.expected}, found {said.actual})" if said.expected else ""
+    return Finding(what, "missing", f"{said.code}: {said.message}{facts}", f"sexpgpu explain-code {said.code}")
 
 
 def _settings() -> Finding:
@@ -151,7 +194,7 @@ def _version(package: str) -> str:
         return "of unknown version"
 
 
-_LOOKS: tuple[tuple[str, Callable[[], Finding]], ...] = (
+_LOOKS: tuple[tuple[str, Callable[[], Finding | list[Finding]]], ...] = (
     ("python", _python),
     ("mlir", _mlir),
     ("llvm", _llvm),
@@ -160,5 +203,6 @@ _LOOKS: tuple[tuple[str, Callable[[], Finding]], ...] = (
     ("memory", _memory),
     ("run folder", _folder),
     ("device", _device),
+    ("cuda", _cuda),
     ("environment", _settings),
 )

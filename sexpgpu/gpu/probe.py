@@ -20,12 +20,13 @@ INSTALL = "pip install 'sexpgpu[cuda]'"
 
 @frozen
 class Probe:
-    """One part: whether it is there, what it is or why not, and what its absence means."""
+    """One part: whether it is there, what it is or why not, what its absence means, and whether runs need it."""
 
     what: str
     present: bool
     detail: str
     without: str = ""
+    needed: bool = False
 
 
 def require_bindings() -> Any:
@@ -62,17 +63,17 @@ def _driver() -> list[Probe]:
         api = require_bindings()
     except SxError as fault:
         said = fault.diagnostic
-        return [Probe("cuda driver", False, said.message, said.help or "--device cuda cannot run here")]
+        return [Probe("cuda driver", False, said.message, said.help or "--device cuda cannot run here", True)]
     status, *_ = api.cuInit(0)
     if status != api.CUresult.CUDA_SUCCESS:
         return [Probe("cuda driver", False, f"the driver does not start: {getattr(status, 'name', status)}",
-                      "look at nvidia-smi; --device cuda cannot run here")]  # fmt: skip
+                      "look at nvidia-smi; --device cuda cannot run here", True)]  # fmt: skip
     version = int(api.cuDriverGetVersion()[1])
     new_enough = version >= MINIMUM_DRIVER
-    found = [Probe("cuda driver", new_enough, shown_driver(version), f"{shown_driver(MINIMUM_DRIVER)} is needed")]
+    found = [Probe("cuda driver", new_enough, shown_driver(version), f"{shown_driver(MINIMUM_DRIVER)} is needed", True)]
     count = int(api.cuDeviceGetCount()[1])
     if count == 0:
-        found.append(Probe("gpu", False, "the driver shows none", "CUDA_VISIBLE_DEVICES may hide them"))
+        found.append(Probe("gpu", False, "the driver shows none", "CUDA_VISIBLE_DEVICES may hide them", True))
     return found + [_gpu(api, ordinal) for ordinal in range(count)]
 
 
@@ -84,7 +85,9 @@ def _gpu(api: Any, ordinal: int) -> Probe:
     name = api.cuDeviceGetName(256, device)[1].rstrip(b"\0").decode()
     total = int(api.cuDeviceTotalMem(device)[1])
     detail = f"{name}, compute capability {major}.{minor}, {total / 2**30:.1f} GiB"
-    return Probe(f"gpu {ordinal}", (major, minor) >= MINIMUM_CAPABILITY, detail, "compute capability 8.0 is needed")
+    return Probe(
+        f"gpu {ordinal}", (major, minor) >= MINIMUM_CAPABILITY, detail, "compute capability 8.0 is needed", True
+    )
 
 
 def _jit_link() -> Probe:
