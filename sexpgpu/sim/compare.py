@@ -12,7 +12,7 @@ from sexpgpu.sim.floats import flush as flush_f32
 from sexpgpu.sim.lanes import Lanes, Mask
 from sexpgpu.sim.pointwise import Builder, count, pointwise
 from sexpgpu.sim.source import Group, Instr, Operand, Sink
-from sexpgpu.sim.types import F32, PRED, STORAGE, TYPES, Array, Scalar
+from sexpgpu.sim.types import B32, F32, PRED, STORAGE, TYPES, Array, Scalar
 
 PLAIN: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal,
@@ -80,8 +80,32 @@ def _compared(d: Decoder, ins: Instr, kind: Scalar) -> Callable[[Lanes], Array]:
     return lambda st: join(compare(a(st), b(st)), third(st))
 
 
+def _setp_pair(d: Decoder, ins: Instr, kind: Scalar) -> Step:
+    """Of two 16-bit floats in a register: a predicate for the lower, one for the upper."""
+    d.only(ins, kind.name, *COMPARED)
+    count(d, ins, 3)
+    part = TYPES[kind.name.removesuffix("x2")]
+    f = comparison(ins.parts[0], part)
+    target = ins.operands[0]
+    if f is None or not isinstance(target, Group) or len(target.items) != 2:
+        raise d.refuse(ins)
+    compare = f
+    a, b = (d.read(x, B32, ins) for x in ins.operands[1:3])
+    writes = [d.write(x, PRED, ins) for x in target.items]
+
+    def step(st: Lanes, m: Mask) -> None:
+        x, y = (np.ascontiguousarray(read(st)).view(np.uint16).reshape(-1, 2) for read in (a, b))
+        holds = compare(x, y)
+        for half, write in enumerate(writes):
+            write(st, holds[:, half].copy(), m)
+
+    return step
+
+
 def _setp(d: Decoder, ins: Instr) -> Step:
     kind = TYPES.get(ins.parts[-1])
+    if kind is not None and kind.name in ("f16x2", "bf16x2"):
+        return _setp_pair(d, ins, kind)
     if kind is None or kind.name.endswith("x2"):
         raise d.refuse(ins)
     d.only(ins, kind.name, "ftz", *COMPARED, *JOIN)

@@ -143,6 +143,31 @@ def _distance(a: Array, b: Array, c: Array) -> Array:
     return np.where(a < b, b - a, a - b) + c
 
 
+def _in_pairs(f: Callable[[Array, Array], Array]) -> Builder:
+    """Two integers of 16 bits in a register: add, min, max, with `.relu` where signed."""
+
+    def build(d: Decoder, ins: Instr) -> Step:
+        kind = PAIRS[ins.parts[-1]]
+        d.only(ins, kind.name, "relu")
+        part = np.dtype(np.int16 if kind.signed else np.uint16)
+
+        def both(a: Array, b: Array) -> Array:
+            halves = f(*(np.ascontiguousarray(x).view(part).reshape(-1, 2) for x in (a, b)))
+            if "relu" in ins.parts:
+                halves = np.maximum(halves, part.type(0))
+            return np.ascontiguousarray(halves).view(np.uint32).reshape(-1)
+
+        return pointwise(d, ins, both, (kind, kind), kind)
+
+    return build
+
+
+PAIRS = {name: TYPES[name] for name in ("u16x2", "s16x2")}
+PAIR_BUILDERS: dict[str, Builder] = {
+    "add": _in_pairs(np.add),
+    "min": _in_pairs(np.minimum),
+    "max": _in_pairs(np.maximum),
+}
 BUILDERS: dict[str, Builder] = {
     "add": _sum(np.add),
     "sub": _sum(np.subtract),

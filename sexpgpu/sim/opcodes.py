@@ -44,6 +44,8 @@ def builder_of(d: Decoder, ins: Instr) -> Builder:
         return real.BUILDERS[ins.op]
     if ins.op in integer.BUILDERS and kind in integer.KINDS:
         return integer.BUILDERS[ins.op]
+    if ins.op in integer.PAIR_BUILDERS and kind in integer.PAIRS:
+        return integer.PAIR_BUILDERS[ins.op]
     found = BUILDERS.get(ins.op)
     if found is None:
         raise d.refuse(ins)

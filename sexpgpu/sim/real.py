@@ -17,7 +17,8 @@ from sexpgpu.sim.pointwise import Builder, count, pointwise, typed
 from sexpgpu.sim.source import Instr
 from sexpgpu.sim.types import PRED, TYPES, Array, Scalar
 
-KINDS = {name: TYPES[name] for name in ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2")}
+KINDS = {name: TYPES[name] for name in ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2")}
+SINGLE = {name: kind for name, kind in KINDS.items() if name != "f32x2"}
 MODES = ("rn", "rz", "rm", "rp")
 Function = Callable[..., Array]
 
@@ -74,12 +75,41 @@ def in_halves(f: Function, kind: Scalar) -> Function:
     return pairs
 
 
+def in_pairs(f: Function) -> Function:
+    """`f` of float32 as a function of two of them in 64 bits."""
+
+    def pairs(*xs: Array) -> Array:
+        wide = [np.ascontiguousarray(x).view(np.float32).reshape(-1, 2) for x in xs]
+        return np.ascontiguousarray(f(*wide)).view(np.uint64).reshape(-1)
+
+    return pairs
+
+
+def _mixed(d: Decoder, ins: Instr, f32: Callable[[str], Function], n: int) -> Step:
+    """`fma.f32.bf16`, `add.f32.f16`: factors, or the first summand, of 16 bits, the rest of float32."""
+    narrow = KINDS[ins.parts[-1]]
+    rest = tuple(p for p in ins.parts if p != narrow.name)
+    mode = next((p for p in rest if p in MODES), "rn")
+    if set(rest) - {"f32", "sat", *MODES} or narrow.bits != 16:
+        raise d.refuse(ins)
+    widen = floats.f16_to_f32 if narrow.name == "f16" else floats.bf16_to_f32
+    wide = KINDS["f32"]
+    f = finished(f32(mode), Flags(mode, False, "sat" in rest, False), wide)
+    if n == 3:
+        return pointwise(d, ins, lambda a, b, c: f(widen(a), widen(b), c), (narrow, narrow, wide), wide)
+    return pointwise(d, ins, lambda a, c: f(widen(a), c), (narrow, wide), wide)
+
+
 def _arithmetic(f32: Callable[[str], Function], f64: Callable[[str], Function], f16: Function, n: int) -> Builder:
     def build(d: Decoder, ins: Instr) -> Step:
         kind = typed(d, ins, KINDS)
+        if ins.op in ("add", "sub", "fma") and "f32" in ins.parts[:-1]:
+            return _mixed(d, ins, f32, n)
         flags = flags_of(d, ins, kind)
         if kind.name == "f32":
             f = finished(f32(flags.mode), flags, kind)
+        elif kind.name == "f32x2":
+            f = in_pairs(finished(f32(flags.mode), flags, kind))
         elif kind.name == "f64":
             f = f64(flags.mode)
         else:
@@ -101,10 +131,8 @@ def _fma64(mode: str) -> Function:
 
 
 def _fma(d: Decoder, ins: Instr) -> Step:
-    kind = typed(d, ins, KINDS)
-    flags = flags_of(d, ins, kind)
-    if kind.name == "f64" and flags.mode != "rn":
-        raise d.refuse(ins, f"of .f64 with .{flags.mode}")
+    if ins.parts[-1] == "f64" and set(ins.parts) & {"rz", "rm", "rp"}:
+        raise d.refuse(ins, "of .f64 in another rounding than .rn")
     build = _arithmetic(lambda mode: lambda a, b, c: floats.fma_f32(a, b, c, mode), _fma64, floats.fma_16, 3)
     return build(d, ins)
 
@@ -119,7 +147,7 @@ def _div(d: Decoder, ins: Instr) -> Step:
 
 def _extreme(f: Callable[[Array, Array, bool], Array]) -> Builder:
     def build(d: Decoder, ins: Instr) -> Step:
-        kind = typed(d, ins, KINDS)
+        kind = typed(d, ins, SINGLE)
         d.only(ins, kind.name, "ftz", "NaN", "xorsign", "abs")
         nan, swapped = "NaN" in ins.parts, "xorsign" in ins.parts
         flags = Flags("rn", "ftz" in ins.parts, False, False)
@@ -148,7 +176,7 @@ def _sign(f: Function) -> Builder:
     """neg, abs: of the bits of the sign alone."""
 
     def build(d: Decoder, ins: Instr) -> Step:
-        kind = typed(d, ins, KINDS)
+        kind = typed(d, ins, SINGLE)
         d.only(ins, kind.name, "ftz")
         count(d, ins, 2)
         signs = 0x80008000 if kind.name.endswith("x2") else 1 << kind.bits - 1

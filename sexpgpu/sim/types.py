@@ -64,6 +64,7 @@ TYPES: dict[str, Scalar] = {
         _scalar("f64", "float", 64, np.float64),
         _scalar("f16x2", "float", 32, np.uint32),
         _scalar("bf16x2", "float", 32, np.uint32),
+        _scalar("f32x2", "float", 64, np.uint64),
         _scalar("u16x2", "uint", 32, np.uint32),
         _scalar("s16x2", "int", 32, np.uint32),
         _scalar("e4m3x2", "float", 16, np.uint16),

@@ -121,3 +121,12 @@ def test_parts_of_registers() -> None:
     assert [hex(x) for x in found["w"]] == ["0x3344112211223344", "0xccddaabbaabbccdd"]
     assert found["t"].tolist() == found["s"].tolist()
     assert [hex(x) for x in found["u"]] == ["0x3344", "0xccdd"]
+
+
+def test_two_comparisons_at_once() -> None:
+    a, b = np.array([0x3F80BF80, 0x7FC03F80], np.uint32), np.array([0x3F803F80, 0x00003F80], np.uint32)
+    found = lanes("setp.lt.bf16x2 %p|%q, %a, %b;", {"p": np.bool_, "q": np.bool_}, a=a, b=b)
+    assert found["p"].tolist() == [True, False]
+    assert found["q"].tolist() == [False, False]
+    found = lanes("setp.neu.bf16x2 %p|%q, %a, %b;", {"p": np.bool_, "q": np.bool_}, a=a, b=b)
+    assert found["q"].tolist() == [False, True]

@@ -231,3 +231,26 @@ def test_flushed_subnormals_of_float16() -> None:
     assert one("add.ftz.f16 %o, %a, %z;", "u2", a=a, z=zero).tolist()[2:] == [0x0400, 0x3C00]
     assert [x & 0x7FFF for x in one("add.ftz.f16 %o, %a, %z;", "u2", a=a, z=zero).tolist()[:2]] == [0, 0]
     assert one("add.f16 %o, %a, %z;", "u2", a=a, z=zero).tolist() == a.tolist()
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "fma"])
+def test_two_float32_in_64_bits(name: str) -> None:
+    a, b, c = (random_bits(400, 32, k) for k in range(3))
+    rest = {"a": a, "b": b} | ({"c": c} if name == "fma" else {})
+    wanted = [exact(OPS[name], F32, "rn", *map(int, x)) for x in zip(*rest.values(), strict=True)]
+    packed = {k: v.view(np.uint64) for k, v in rest.items()}
+    found = one(f"{name}.rn.f32x2 %o, " + ", ".join(f"%{k}" for k in rest) + ";", "u8", **packed)
+    compare(found.view(np.uint32), wanted, F32)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_16_bit_factors_of_float32_sums(kind: str) -> None:
+    form = F16 if kind == "f16" else BF16
+    a, b = (random_bits(300, 16, k) & np.uint16(0xBFFF) for k in (5, 6))
+    c = random_bits(300, 32, 7)
+    wide = [[encode(Fraction(value(int(x), form)), F32) for x in v] for v in (a, b)]
+    found = one(f"fma.rn.f32.{kind} %o, %a, %b, %c;", "u4", a=a, b=b, c=c)
+    compare(found, [exact(OPS["fma"], F32, "rn", x, y, int(z)) for x, y, z in zip(*wide, c, strict=True)], F32)
+    for name in ("add", "sub"):
+        found = one(f"{name}.rz.f32.{kind} %o, %a, %c;", "u4", a=a, c=c)
+        compare(found, [exact(OPS[name], F32, "rz", x, int(z)) for x, z in zip(wide[0], c, strict=True)], F32)

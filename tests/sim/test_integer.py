@@ -244,3 +244,17 @@ def test_sums_of_several_words() -> None:
     assert found["sum"].tolist() == [(x + y) & mask for x, y in rows]
     assert found["rest"].tolist() == [(x - y) & mask for x, y in rows]
     assert found["product"].tolist() == [((x & low) * (y & low) + 1 + (2 << 32)) & mask for x, y in rows]
+
+
+@pytest.mark.parametrize("kind", ["u16x2", "s16x2"])
+def test_pairs_of_16_bits(kind: str) -> None:
+    a, b = pairs(16)
+    view = (lambda x: signed(x, 16)) if kind[0] == "s" else int
+    for name in ("add", "min", "max"):
+        wanted = [SUM[name](view(int(x)), view(int(y))) & 0xFFFF for x, y in zip(a, b, strict=True)]
+        given_ = {"a": a[: len(a) // 2 * 2].view(np.uint32), "b": b[: len(b) // 2 * 2].view(np.uint32)}
+        assert one(f"{name}.{kind} %o, %a, %b;", "u4", **given_).view(np.uint16).tolist() == wanted[: len(a) // 2 * 2]
+    relu = one(
+        "max.relu.s16x2 %o, %a, %b;", "u4", a=np.array([0xFFFF0003], np.uint32), b=np.array([0xFFFE0001], np.uint32)
+    )
+    assert relu.tolist() == [0x00000003]
