@@ -5,7 +5,6 @@ The primary context is used, since libraries of NVIDIA's take it too. Names are 
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -113,15 +112,15 @@ class CudaDriver:
         """The kernels of a module: assembled here where nvJitLink is installed, else by the driver."""
         image = self.assembler.cubin(module, self.capability) or module.text.encode() + b"\0"
         options = self.api.CUjit_option
-        log = ctypes.create_string_buffer(_LOG)
+        log = bytes(_LOG)  # the bindings take this type alone; the driver writes into it
         result = self.api.cuModuleLoadDataEx(
             np.frombuffer(image, np.uint8).ctypes.data,
             2,
             [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES],
-            [ctypes.addressof(log), _LOG],
+            [log, _LOG],
         )
         if result[0] != self.api.CUresult.CUDA_SUCCESS:
-            raise not_taken(module, log.value.decode(errors="replace").strip() or _reason(self.api, result[0]))
+            raise not_taken(module, log.rstrip(b"\0").decode(errors="replace").strip() or _reason(self.api, result[0]))
         handle = result[1]
         self._modules.append(handle)
         found = {}

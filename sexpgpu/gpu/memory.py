@@ -107,7 +107,8 @@ class Pool:
             self._waiting.setdefault(size, []).append(address)
 
     def release(self) -> None:
-        """Let every block that waits go back to the device."""
+        """Let every block that waits go back to the device, when nothing that was launched can read it any more."""
+        self.driver.synchronize()
         for size, stock in self._waiting.items():
             for address in stock:
                 self.driver.free(address)

@@ -96,7 +96,7 @@ def _jit_link() -> Probe:
         linker: Any = import_module("cuda.bindings.nvjitlink")
         major, minor = linker.version()
     except (ImportError, RuntimeError) as fault:
-        return Probe("nvJitLink", False, _first_line(fault), without)
+        return Probe("nvJitLink", False, _reason(fault), without)
     return Probe("nvJitLink", True, f"{major}.{minor}")
 
 
@@ -108,9 +108,10 @@ def _library(name: str, shown: str, without: str) -> Probe:
     try:
         loaded = pathfinder.load_nvidia_dynamic_lib(name)
     except RuntimeError as fault:
-        return Probe(shown, False, _first_line(fault), without)
+        return Probe(shown, False, _reason(fault), without)
     return Probe(shown, True, str(loaded.abs_path))
 
 
-def _first_line(fault: Exception) -> str:
-    return str(fault).strip().partition("\n")[0] or type(fault).__name__
+def _reason(fault: Exception) -> str:
+    """Why a library is not there, without the list of the places where it was looked for."""
+    return str(fault).strip().partition("\n")[0].partition(": No such file")[0] or type(fault).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,44 @@ def test_a_module_that_is_not_taken() -> None:
 def test_moments_of_the_stream() -> None:
     driver = opened(Api())
     assert driver.elapsed(driver.mark(), driver.mark()) == 0.0015
+
+
+def test_the_bindings_take_what_they_are_given() -> None:
+    """Every call of the driver's with cuda-python's own conversions, up to the library that is not there."""
+    api = pytest.importorskip("cuda.bindings.driver")
+    pathfinder = pytest.importorskip("cuda.pathfinder")
+    try:
+        pathfinder.load_nvidia_dynamic_lib("cuda")
+    except pathfinder.DynamicLibNotFoundError:
+        pass
+    else:
+        pytest.skip("this machine has a driver, whose calls would happen")
+    driver = CudaDriver(api, api.CUdevice(0), "none", (8, 0), api.CUstream(0), FromText())
+    data, words = np.zeros(4, np.float32), np.zeros(2, np.uint64)
+    launch = Run(api.CUfunction(1), (1, 1, 1), (32, 1, 1), 0, words, words)
+    calls: list[Callable[[], object]] = [
+        lambda: open_cuda(0, api, FromText()),
+        driver.memory,
+        lambda: driver.allocate(256),
+        lambda: driver.free(4096),
+        lambda: driver.copy_in(4096, data),
+        lambda: driver.copy_out(data, 4096),
+        lambda: driver.fill(4096, 0, 16),
+        lambda: driver.load(PtxModule("kernels", ".version 8.0", ("one",))),
+        lambda: driver.allow_shared(api.CUfunction(1), 96 << 10),
+        lambda: driver.run(launch),
+        lambda: driver.run(Copy(words, 16)),
+        lambda: driver.capture([launch]),
+        lambda: driver.replay(api.CUgraphExec(0)),
+        lambda: driver.forget(api.CUgraphExec(0)),
+        driver.mark,
+        lambda: driver.elapsed(api.CUevent(0), api.CUevent(0)),
+        driver.synchronize,
+        driver.close,
+    ]
+    for call in calls:
+        with pytest.raises(pathfinder.DynamicLibNotFoundError):
+            call()
 
 
 PROBE = """

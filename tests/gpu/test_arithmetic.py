@@ -1,0 +1,120 @@
+"""The loop's arithmetic on the simulated device against NumPy's: sums, scales, norms, what is not finite."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sexpgpu.dialects.context import open_context
+from sexpgpu.driver.arithmetic import Arithmetic, Wanted, arithmetic_module
+from sexpgpu.driver.kernels import kernels_of
+from sexpgpu.driver.pipeline import EVERY
+from sexpgpu.gpu.arrays import DeviceArrays, Function
+from sexpgpu.gpu.memory import DeviceArray
+from sexpgpu.gpu.program import DeviceProgram
+from sexpgpu.runtime.arrays import HostArrays
+from sexpgpu.tensortype import DType
+from tests.gpu.devices import Simulated, type_of
+
+FUNCTIONS: tuple[Function, ...] = ("plus", "times", "over", "squares", "finite")
+SHAPES = ((), (1,), (3, 5), (8192,), (3, 3000), (2, 8192), (20011,))
+DTYPES: tuple[DType, ...] = ("f32", "f64")
+
+
+@pytest.fixture(scope="module")
+def arrays() -> DeviceArrays:
+    """Arithmetic for every shape and dtype, on a device that checks everything."""
+    sizes = {math.prod(shape) for shape in SHAPES}
+    wanted = [Wanted(f, type_of((n,), d)) for f in FUNCTIONS for n in sizes for d in DTYPES]
+    with open_context() as context:
+        plans = kernels_of(arithmetic_module(context, wanted), context, "cuda", EVERY)
+    device = Simulated()
+    functions = device.functions(plans)
+    return DeviceArrays(
+        device.pool, Arithmetic(plans, lambda plan: DeviceProgram(plan, functions, device.arena)), {"arena": 1}
+    )
+
+
+def numbers(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> np.ndarray:
+    return np.asarray(np.random.default_rng(seed).standard_normal(shape)).astype(np.float64 if dtype == "f64" else "f4")
+
+
+def placed(arrays: DeviceArrays, array: np.ndarray) -> DeviceArray:
+    return arrays.place({"x": array}, {})["x"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_elements_are_what_numpy_makes_of_them(shape: tuple[int, ...], dtype: DType, arrays: DeviceArrays) -> None:
+    x, y = numbers(shape, dtype), numbers(shape, dtype, 1)
+    host = HostArrays()
+    a, b = placed(arrays, x), placed(arrays, y)
+    assert np.array_equal(arrays.host(arrays.plus(a, b)), host.plus(x.copy(), y))
+    assert np.array_equal(arrays.host(arrays.times(a, 3.0)), host.times(x.copy(), 3.0))
+    assert np.array_equal(arrays.host(arrays.over(a, 7.0)), host.over(x.copy(), 7.0))
+    assert np.array_equal(arrays.host(a), x), "an operand was written over"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_norm_is_that_of_the_host(dtype: DType, arrays: DeviceArrays) -> None:
+    gradients = [numbers(shape, dtype, seed) for seed, shape in enumerate(SHAPES)]
+    on_device = [placed(arrays, gradient) for gradient in gradients]
+    found = arrays.global_norm(on_device)
+    assert found == pytest.approx(HostArrays().global_norm(gradients), rel=1e-6 if dtype == "f32" else 1e-14)
+    assert arrays.global_norm(on_device) == found
+
+
+def test_a_norm_keeps_what_float32_loses(arrays: DeviceArrays) -> None:
+    """Each block of 8192 sums to 8192: a million of them would stand still in float32 alone."""
+    one = np.full(20011, 1.0, np.float32)
+    large = np.full(1, 4096.0 * 4096.0, np.float32)
+    found = arrays.global_norm([placed(arrays, large), placed(arrays, one)])
+    assert found == math.sqrt(2.0**48 + 20011)
+
+
+def test_clipping_scales_down_alone(arrays: DeviceArrays) -> None:
+    given = {"a": numbers((3, 5), "f32"), "b": numbers((20011,), "f32", 1)}
+    norm = HostArrays().global_norm(given.values())
+    for limit in (norm * 2, norm / 3):
+        wanted = {path: array.copy() for path, array in given.items()}
+        HostArrays().clip(wanted, norm, limit)
+        found = arrays.place(given, {})
+        arrays.clip(found, norm, limit)
+        for path, array in wanted.items():
+            assert np.array_equal(arrays.host(found[path]), array)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [0, 8191, 8192, 20010])
+def test_the_first_that_is_not_finite_is_named(place: int, bad: float, arrays: DeviceArrays) -> None:
+    spoilt = numbers((20011,), "f32")
+    spoilt[place] = bad
+    tensors = arrays.place(
+        {"whole": numbers((3, 5), "f32"), "spoilt": spoilt, "worse": np.array([bad], np.float32)}, {}
+    )
+    assert arrays.first_not_finite(tensors) == "spoilt"
+    assert arrays.first_not_finite({"whole": tensors["whole"]}) is None
+    counted = arrays.place({"count": np.array(3, np.int32)}, {})
+    assert arrays.first_not_finite(counted) is None
+
+
+def test_a_row_is_replaced_in_a_copy(arrays: DeviceArrays) -> None:
+    committed = placed(arrays, numbers((4, 300), "f32"))
+    value = placed(arrays, numbers((300,), "f32", 1))
+    before = arrays.host(committed)
+    first = arrays.with_row(committed, committed, 2, value)
+    second = arrays.with_row(first, committed, 0, value)
+    assert second is first
+    wanted = before.copy()
+    wanted[[0, 2]] = numbers((300,), "f32", 1)
+    assert np.array_equal(arrays.host(second), wanted)
+    assert np.array_equal(arrays.host(committed), before)
+
+
+def test_types_of_what_is_placed(arrays: DeviceArrays) -> None:
+    given = {"half": np.array([1.5, -2.0], np.float32), "i": np.arange(3), "b": np.array([True, False])}
+    found = arrays.place(given, {"half": "bf16"})
+    assert {name: array.type.dtype for name, array in found.items()} == {"half": "bf16", "i": "i64", "b": "bool"}
+    assert all(np.array_equal(arrays.host(found[name]), array) for name, array in given.items())
