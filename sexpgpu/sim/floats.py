@@ -15,7 +15,7 @@ from sexpgpu.sim.types import Array
 
 Mode = Literal["rn", "rz", "rm", "rp", "rna"]
 NAN16 = np.uint16(0x7FFF)  # the NaN that 16-bit results are
-_SPLIT = 134217729.0  # 2^27 + 1, Veltkamp's constant for float64
+_HALF27, _UPPER26 = np.uint64(1 << 26), np.uint64(0xFFFFFFFFF8000000)
 _ONE64 = np.uint64(1)
 SHORT = 0x1FFFFFFF  # the bits of a float64 that a float32 has not
 
@@ -105,16 +105,23 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return s, (a - (s - t)) + (b - t)
 
 
+def _upper(x: Array) -> Array:
+    """The upper 26 bits of float64, rounded, so that the rest has 26 as well."""
+    upper: Array = ((x.view(np.uint64) + _HALF27) & _UPPER26).view(np.float64)
+    return upper
+
+
 def two_product(a: Array, b: Array) -> tuple[Array, Array]:
     """The product of float64 and what it lost, exactly (Dekker), short of overflow."""
     p = a * b
-    c = a * _SPLIT
-    ah = c - (c - a)
-    al = a - ah
-    c = b * _SPLIT
-    bh = c - (c - b)
-    bl = b - bh
-    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
+    ah, bh = _upper(a), _upper(b)
+    al, bl = a - ah, b - bh
+    lost = ah * bh
+    lost -= p
+    lost += ah * bl
+    lost += al * bh
+    lost += al * bl
+    return p, lost
 
 
 def odd_sum(a: Array, b: Array) -> Array:
@@ -143,16 +150,27 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
 
 
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
-    """a·b + c of float64, rounded once; where the product's parts overflow or vanish, rounded twice."""
-    plain = a * b + c
+    """a·b + c of float64, rounded once; where the product's parts overflow or vanish, rounded twice.
+
+    What the product and the sum lose is added to the sum. That addition rounds too, which shows only where it ends
+    exactly between two neighbours: those sums are done again, rounded to odd.
+    """
     if not (int(np.bitwise_or.reduce(a.view(np.uint64))) | int(np.bitwise_or.reduce(b.view(np.uint64)))) & SHORT:
-        return plain  # float32 values: their product is exact
-    uh, ul = two_product(a, b)
-    th, tl = two_sum(c + np.zeros_like(uh), ul)
-    vh, vl = two_sum(uh, th)
-    fused = vh + odd_sum(tl, vl)
-    safe = np.isfinite(fused) & (np.abs(uh) > 2.0**-960)
-    return np.where(safe, fused, plain)
+        return a * b + c  # float32 values: their product is exact
+    p, lost = two_product(a, b)
+    s, rest = two_sum(p, c)
+    both = rest + lost
+    fused: Array = s + both
+    twice = (both - (fused - s)) * 2
+    between = ((fused + twice) - fused == twice) & (twice != 0)
+    if between.any():
+        high, low = two_sum(c + np.zeros_like(p), lost)
+        high, middle = two_sum(p, high)
+        fused = np.where(between, high + odd_sum(low, middle), fused)
+    tiny = np.abs(p) < 2.0**-960
+    if np.isfinite(fused).all() and not (tiny.any() and (tiny & (p != 0)).any()):
+        return fused
+    return np.where(np.isfinite(fused) & ~tiny, fused, a * b + c)
 
 
 def fma_16(a: Array, b: Array, c: Array) -> Array:

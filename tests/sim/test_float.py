@@ -254,3 +254,25 @@ def test_16_bit_factors_of_float32_sums(kind: str) -> None:
     for name in ("add", "sub"):
         found = one(f"{name}.rz.f32.{kind} %o, %a, %c;", "u4", a=a, c=c)
         compare(found, [exact(OPS[name], F32, "rz", x, int(z)) for x, z in zip(wide[0], c, strict=True)], F32)
+
+
+def test_fused_sums_of_float64_between_two_neighbours() -> None:
+    """The product's last bits decide: a sum that ends half way between two values, and a little above or below it."""
+    rng = np.random.default_rng(9)
+    a = 1.0 + rng.integers(0, 1 << 20, 500) * 2.0**-40
+    b = 1.0 + rng.integers(0, 1 << 12, 500) * 2.0**-52
+    c = np.where(rng.random(500) < 0.5, 1.0, -1.0) * 2.0 ** rng.integers(-2, 60, 500)
+    bits = [x.view(np.uint64) for x in (a, b, c)]
+    found = one("fma.rn.f64 %o, %a, %b, %c;", "u8", a=bits[0], b=bits[1], c=bits[2])
+    compare(found, [exact(OPS["fma"], F64, "rn", *map(int, x)) for x in zip(*bits, strict=True)], F64)
+
+
+def test_fused_sums_of_float64_at_the_edges() -> None:
+    a = np.array([0.0, math.inf, 1e308, 1e-200, math.nan, -0.0, 3.0], np.float64) * 1.0000000000000002
+    b = np.array([1.1, 1.1, 10.1, 1.1e-200, 1.0, 5.1, 0.1], np.float64)
+    c = np.array([2.0, 1.0, 1.0, 1.0, 1.0, 0.0, math.inf], np.float64)
+    found = one("fma.rn.f64 %o, %a, %b, %c;", "f8", a=a, b=b, c=c)
+    assert found[[0, 3]].tolist() == [2.0, 1.0]
+    assert found[[1, 2, 6]].tolist() == [math.inf] * 3
+    assert np.isnan(found[4])
+    assert found[5] == 0
