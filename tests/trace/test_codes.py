@@ -163,6 +163,7 @@ CASES: dict[str, tuple[str, str]] = {
     "E-RUN-010": ("run", "(defrun :seed 1)"),
     "E-RUN-011": ("run", "(defrun :steps 4) (defrun :steps 5)"),
     "E-RUN-012": ("run", "(defrun :steps 0)"),
+    "E-RUN-013": ("run", "(defrun :steps 4 :recompute :auto)"),
     "E-RUN-020": ("eval", "(defeval val (:every 2))"),
     "E-RUN-021": ("eval", "(defeval val (:loader train-loader)) (defeval val (:loader train-loader))"),
     "E-RUN-022": ("evaluate", "(defun evaluate (logits labels) (mean logits))"),
