@@ -26,7 +26,7 @@ from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.signature import type_of, write_signature
 from sexpgpu.experiment import Input, Output
 from sexpgpu.interp.program import computes
-from sexpgpu.passes.recomputing.clones import REGION
+from sexpgpu.passes.recomputing.marks import REGION
 from sexpgpu.tensortype import DType, TensorType
 from tests.building import function
 
