@@ -22,6 +22,7 @@ class Clock:
     now: Array
     known: Array
     met: Array  # by block: barriers of all its warps
+    heard: dict[int, Array] = field(factory=dict)  # by mbarrier: what those who arrived knew
     left: dict[int, Array] = field(factory=dict)  # by barrier: what those who arrived without waiting knew
 
     @classmethod
@@ -71,7 +72,28 @@ class Clock:
         self.left[number] = np.maximum(self.left.get(number, np.zeros_like(told)), told)
         self.now += rows
 
+    def tell(self, st: Lanes, lanes: Array, index: Array) -> None:
+        """Lanes arrive at the mbarriers at bytes `index`: who hears of one sees what they have written."""
+        for block, warp, at in _each(st, lanes, index):
+            told = self.known[block, warp].copy()
+            told[warp] = self.now[block, warp]
+            self.heard[at] = np.maximum(self.heard.get(at, np.zeros_like(told)), told)
+            self.now[block, warp] += 1
+
+    def hear(self, st: Lanes, lanes: Array, index: Array) -> None:
+        """Lanes have seen a phase of the mbarriers at bytes `index` end."""
+        for block, warp, at in _each(st, lanes, index):
+            if at in self.heard:
+                self.known[block, warp] = np.maximum(self.known[block, warp], self.heard[at])
+
     def warps(self, st: Lanes, m: Mask) -> None:
         """Lanes have met within their warps."""
         active = st.active(m)
         self.now += self._rows(st, np.ones(st.size, np.bool_) if active is None else active)
+
+
+def _each(st: Lanes, lanes: Array, index: Array) -> list[tuple[int, int, int]]:
+    """Block, warp and mbarrier of every lane, each once."""
+    block, warp = st.block.take(lanes), st.thread.take(lanes) // WARP
+    places = np.broadcast_to(index, lanes.shape)
+    return sorted({(int(b), int(w), int(i)) for b, w, i in zip(block, warp, places, strict=True)})

@@ -72,6 +72,7 @@ class Block:
     first: Instr | None
     members: Read | None
     classes: Mapping[str, int]
+    polls: bool  # whether it looks at an mbarrier, and so may have to run again and again
 
 
 @frozen(eq=False)
@@ -131,7 +132,7 @@ def assemble(program: Program, globals: Mapping[str, Symbol]) -> Code:
         steps = tuple(_step(d, ins) for ins in body)
         first = span[0]
         gate = members(d, first) if warp_wide(first) and first.guard is None else None
-        blocks.append(Block(steps, end, first, gate, Counter(class_of(ins) for ins in span)))
+        blocks.append(Block(steps, end, first, gate, Counter(class_of(ins) for ins in span), any(map(polls, span))))
     unset = tuple(np.zeros(1, kind.storage) for kind in d.kinds)
     return Code(program, tuple(blocks), unset, granule(code))
 
@@ -143,6 +144,10 @@ def granule(code: Sequence[Instr]) -> int:
         if ins.op in ("ld", "ldu", "st", "atom", "red") and "local" not in ins.parts:
             size = max((TYPES[p].size for p in ins.parts if p in TYPES), default=1)
             least = min(least, size * (1 if ins.op in ("atom", "red") else vector_of(ins)))
+        elif ins.op == "cp" and "bulk" in ins.parts:
+            least = min(least, 2 if "tensor" in ins.parts else 16)
+        elif ins.op == "mbarrier":
+            least = min(least, 8)
         elif ins.op == "cp":
             sizes = [int(x.value) for x in ins.operands[2:3] if isinstance(x, Imm)]
             least = min([least, *(4 if len(ins.operands) > 3 else n for n in sizes)])
@@ -152,6 +157,10 @@ def granule(code: Sequence[Instr]) -> int:
 def vector_of(ins: Instr) -> int:
     """How many elements a load or store moves."""
     return next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
+
+
+def polls(ins: Instr) -> bool:
+    return ins.op == "mbarrier" and bool({"try_wait", "test_wait"} & set(ins.parts))
 
 
 def transfers(ins: Instr) -> bool:

@@ -211,7 +211,7 @@ def _unpack(d: Decoder, ins: Instr, target: Group, source: Operand, kind: Scalar
 
 def _cvta(d: Decoder, ins: Instr) -> Step:
     """To a generic address, or with `.to` from one: spaces are windows of the 64-bit range."""
-    d.only(ins, "to", "global", "shared", "local", "param", "const", "shared::cta", "u64", "u32")
+    d.only(ins, "to", "global", "shared", "local", "param", "const", "shared::cta", "shared::cluster", "u64", "u32")
     space = next((p.split("::")[0] for p in ins.parts if p.split("::")[0] in WINDOWS), None)
     kind = TYPES[ins.parts[-1]]
     if space is None or kind.bits != 64:

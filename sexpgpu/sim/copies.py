@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from attrs import frozen
 
-from sexpgpu.sim import watch
+from sexpgpu.sim import bulk, watch
 from sexpgpu.sim.access import Touch, locate
 from sexpgpu.sim.decode import Decoder, Read, Step
 from sexpgpu.sim.lanes import Lanes, Mask
@@ -165,7 +165,9 @@ def _finish(st: Lanes, copy: Copy) -> None:
 
 
 def _cp(d: Decoder, ins: Instr) -> Step:
-    if ins.parts[:1] != ("async",) or "bulk" in ins.parts or "mbarrier" in ins.parts:
+    if ins.parts[:2] == ("async", "bulk"):
+        return bulk.build(d, ins)
+    if ins.parts[:1] != ("async",) or "mbarrier" in ins.parts:
         raise d.refuse(ins)
     if "commit_group" in ins.parts:
         return _commit(d, ins)

@@ -18,6 +18,12 @@ class Crew:
     at: dict[int, Mask] = field(factory=lambda: {0: None})
     held: dict[int, Array] = field(factory=dict)
     waiting: int = 0
+    looks: int = 0
+    looked: dict[int, int] = field(factory=dict)  # when a block that looks at an mbarrier ran last
+
+    def rank(self, block: int, polls: bool) -> tuple[int, int]:
+        """Blocks run in this order: by their numbers, then those that look at mbarriers, the longest ago first."""
+        return (1, self.looked.get(block, 0)) if polls else (0, block)
 
     def move(self, block: int, m: Mask) -> None:
         """Send lanes (all, for None) to a block; those that leave are no longer alive."""

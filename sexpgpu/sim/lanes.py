@@ -17,7 +17,9 @@ from sexpgpu.sim.source import Instr
 from sexpgpu.sim.types import Array
 
 if TYPE_CHECKING:
+    from sexpgpu.sim.access import Touch
     from sexpgpu.sim.between import GlobalTrace
+    from sexpgpu.sim.bulk import Flight
     from sexpgpu.sim.checks import Checks
     from sexpgpu.sim.clock import Clock
     from sexpgpu.sim.copies import Copy
@@ -98,6 +100,7 @@ class Lanes:
     layout: Layout
     blocks: Array  # linear numbers of the blocks of the batch
     shared: Array  # the shared memory of all of them
+    flights: list[Flight]  # bulk copies to it that are not done
     memory: Memory
     params: Array  # bytes of the parameters
     checks: Checks
@@ -114,6 +117,9 @@ class Lanes:
     fragments: dict[tuple[object, ...], tuple[list[Array], Array]] = field(factory=dict)
     copies: list[Copy] = field(factory=list)  # asynchronous ones that are not done
     committed: Array = field(factory=lambda: np.zeros(1, np.int32))  # groups of copies that each lane has closed
+    products: list[tuple[int, Touch]] = field(factory=list)  # what unfinished wgmma read, by their group
+    groups: int = 0
+    fruitless: int = 0  # looks at mbarriers since the last that was of use
     shape: Shape = field(init=False)
     size: int = field(init=False)
     lane: Array = field(init=False)

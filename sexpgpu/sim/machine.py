@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 
 from sexpgpu.diag import error, nearest
 from sexpgpu.sim.between import GlobalTrace
+from sexpgpu.sim.bulk import Flight
 from sexpgpu.sim.checks import Checks
 from sexpgpu.sim.clock import Clock
 from sexpgpu.sim.code import Code, assemble
@@ -195,6 +196,7 @@ def crews(shape: Shape, code: Code, layouts: Sequence[Layout], start: Start) -> 
     checks, blocks = start.checks, len(start.blocks)
     unset = list(code.unset)
     shared = np.zeros(blocks * shape.stride, np.uint8)
+    flights: list[Flight] = []
     known = np.zeros(len(shared), np.uint8) if checks.uninitialised else None
     warps = shape.padded // WARP
     clock = Clock.of(blocks, warps) if checks.races else None
@@ -205,6 +207,7 @@ def crews(shape: Shape, code: Code, layouts: Sequence[Layout], start: Start) -> 
                 layout,
                 start.blocks,
                 shared,
+                flights,
                 start.memory,
                 start.params,
                 checks,

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from sexpgpu.sim import atomics, bits, carry, compare, convert, copies, integer, loads, matrix, mma, real, sync, warp
+from sexpgpu.sim import (
+    atomics,
+    bits,
+    carry,
+    compare,
+    convert,
+    copies,
+    integer,
+    loads,
+    matrix,
+    mbarrier,
+    mma,
+    real,
+    sync,
+    warp,
+    wgmma,
+)
 from sexpgpu.sim.decode import Decoder
 from sexpgpu.sim.pointwise import Builder
 from sexpgpu.sim.source import Instr
@@ -18,6 +34,8 @@ BUILDERS: dict[str, Builder] = {
     **copies.BUILDERS,
     **matrix.BUILDERS,
     **mma.BUILDERS,
+    **mbarrier.BUILDERS,
+    **wgmma.BUILDERS,
 }
 
 CLASSES = {

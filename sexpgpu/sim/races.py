@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sexpgpu.sim.access import Touch
 
 SEVERAL = 255  # more than one lane of a warp has read
-COLLECTIVE = frozenset({"ldmatrix", "stmatrix"})
+COLLECTIVE = frozenset({"ldmatrix", "stmatrix", "wgmma"})
 
 
 @define(eq=False)

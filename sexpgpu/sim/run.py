@@ -39,7 +39,7 @@ def run(code: Code, crews: Sequence[Crew], random: np.random.Generator | None) -
         crew = ready[0] if random is None else ready[int(random.integers(len(ready)))]
         while crew.at:
             visits += 1
-            number, m = _next(crew)
+            number, m = _next(code, crew)
             if visits > MOST_VISITS:
                 block = code.blocks[number]
                 first = int(crew.st.selected(m)[0])
@@ -81,10 +81,16 @@ def _instruction(block: Block) -> Instr:
     return found
 
 
-def _next(crew: Crew) -> tuple[int, Mask]:
-    """The lowest block that lanes of the crew stand at, and which."""
+def _next(code: Code, crew: Crew) -> tuple[int, Mask]:
+    """The lowest block that lanes of the crew stand at, and which.
+
+    Those that look at an mbarrier come behind all others, who may be the ones to complete it, and take turns.
+    """
     at = crew.at
-    number = min(at) if len(at) > 1 else next(iter(at))
+    number = min(at, key=lambda n: crew.rank(n, code.blocks[n].polls)) if len(at) > 1 else next(iter(at))
+    if code.blocks[number].polls:
+        crew.looks += 1
+        crew.looked[number] = crew.looks
     m = at.pop(number)
     if number in crew.held:
         late = crew.held.pop(number)

@@ -45,5 +45,6 @@ BUILDERS: dict[str, Builder] = {
     "fence": _fence,
     "trap": _trap,
     "nanosleep": _delay,
+    "setmaxnreg": _delay,
     "griddepcontrol": _delay,
 }

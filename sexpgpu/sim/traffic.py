@@ -25,7 +25,9 @@ NOBODY = -1
 
 
 def access(st: Lanes, touch: Touch) -> None:
-    """Count an access."""
+    """Count an access; what the copy engine and the tensor cores move does not go lane by lane."""
+    if touch.ins.op == "wgmma" or "bulk" in touch.ins.parts:
+        return
     if touch.space == "global":
         _sectors(st, touch)
     elif touch.space == "shared" and touch.kind != "arrival":
