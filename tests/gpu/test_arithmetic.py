@@ -114,7 +114,11 @@ def test_a_row_is_replaced_in_a_copy(arrays: DeviceArrays) -> None:
 
 
 def test_types_of_what_is_placed(arrays: DeviceArrays) -> None:
-    given = {"half": np.array([1.5, -2.0], np.float32), "i": np.arange(3), "b": np.array([True, False])}
+    given: dict[str, np.ndarray] = {
+        "half": np.array([1.5, -2.0], np.float32),
+        "i": np.arange(3),
+        "b": np.array([True, False]),
+    }
     found = arrays.place(given, {"half": "bf16"})
     assert {name: array.type.dtype for name, array in found.items()} == {"half": "bf16", "i": "i64", "b": "bool"}
     assert all(np.array_equal(arrays.host(found[name]), array) for name, array in given.items())
