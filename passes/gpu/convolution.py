@@ -21,8 +21,9 @@ from sexpgpu.dialects.window import Windows
 from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Pointer, Reg
 from sexpgpu.passes.gpu.layout import Layout, coordinates, offset_of
 from sexpgpu.passes.gpu.memory import WIDEST, Operand
-from sexpgpu.passes.gpu.product import Number, Product, write
+from sexpgpu.passes.gpu.product import write
 from sexpgpu.passes.gpu.product_factor import Along, Factor
+from sexpgpu.passes.gpu.product_results import Number, Product
 from sexpgpu.passes.gpu.product_tiling import Problem
 from sexpgpu.passes.gpu.scalar import MEMORY, loaded
 from sexpgpu.passes.gpu.task import Task

@@ -1,7 +1,8 @@
 """Matrix products, with the casts of their factors and what is made of the result by elements.
 
     block      one tile of one product, or of one part of its sum
-    sums       of the tile, by multiply-add (`product_fma`) or on tensor cores (`product_tensor`)
+    sums       of the tile, by multiply-add (`product_fma`) or on tensor cores (`product_tensor`); where a sum is short
+               and few others share its factors, by one thread
     results    by elements of the sums, in the same kernel; where the sum is in parts, in a second one that adds them
 
 The parts are added in order, so that every run gives the same bits.
@@ -9,27 +10,26 @@ The parts are added in order, so that every run gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
-from attrs import define, evolve
+from attrs import evolve
 from mlir import ir
 
 from sexpgpu.dialects.opdef import Contract
 from sexpgpu.passes.gpu.elements import Elements
 from sexpgpu.passes.gpu.kernel import Index, Kernel, Reg
-from sexpgpu.passes.gpu.lanes import widest
-from sexpgpu.passes.gpu.layout import Place, coordinates
-from sexpgpu.passes.gpu.memory import Operand, store
+from sexpgpu.passes.gpu.layout import coordinates
+from sexpgpu.passes.gpu.memory import Operand
 from sexpgpu.passes.gpu.product_epilogue import drain
 from sexpgpu.passes.gpu.product_factor import Factor, Reading, Tensor, reading_of
-from sexpgpu.passes.gpu.product_fma import MultiplyAdd
+from sexpgpu.passes.gpu.product_fma import MultiplyAdd, multiplied
 from sexpgpu.passes.gpu.product_pipeline import accumulate
+from sexpgpu.passes.gpu.product_results import Product, Results
 from sexpgpu.passes.gpu.product_tensor import WarpProducts
 from sexpgpu.passes.gpu.product_tiling import REGISTERS, Problem, Tiling, tiling_of
-from sexpgpu.passes.gpu.scalar import rounded
+from sexpgpu.passes.gpu.scalar import combine
 from sexpgpu.passes.gpu.task import Task
-from sexpgpu.plan.dataflow import Node
 from sexpgpu.plan.records import Launches
 from sexpgpu.tensortype import TensorType
 
@@ -40,11 +40,6 @@ WIDE = 16
 """Registers more that a thread needs where indices have 64 bits, and none is to spare."""
 MOST_BLOCKS = 4
 """Small blocks may be more on a multiprocessor, but need not be."""
-
-Open = Callable[[Kernel, dict[int, Operand]], tuple[Factor, Factor]]
-"""Gives the factors of a product in a kernel, over the tensors that it reads."""
-Number = Callable[[Kernel, Index, Index, Index], Index]
-"""The number among the result's elements of a row and a column of a product of the batch."""
 
 
 def lower(task: Task) -> Launches:
@@ -71,38 +66,6 @@ def _tensor(k: Kernel, task: Task, reading: Reading, operands: dict[int, Operand
     return Tensor(k, reading, Elements(k, task.flow, given, reading.lanes), operands)
 
 
-@define(eq=False)
-class Product:
-    """The product that a node of a task is, and where its elements lie: `run` columns one behind another."""
-
-    task: Task
-    node: Node
-    problem: Problem
-    factors: Open
-    run: int
-    number: Number | None = None
-
-    @property
-    def value(self) -> int:
-        return self.node.outs[0]
-
-    @property
-    def lanes(self) -> int:
-        """How many elements are made of the sums at once."""
-        flow = self.task.flow
-        lanes = widest(flow, [*self.task.results, self.value], frozenset({self.value}))
-        while lanes and self.run % lanes:
-            lanes = lanes // 2 if lanes > 2 else 0
-        return lanes
-
-    def element(self, k: Kernel, batch: Index, row: Index, column: Index) -> tuple[Index | None, Index]:
-        """The number of an element, and of its line where the lines of the batch follow one another."""
-        if self.number is not None:
-            return None, self.number(k, batch, row, column)
-        line = k.add(k.mul(batch, self.problem.rows), row)
-        return line, k.add(k.mul(line, self.problem.columns), column)
-
-
 def write(product: Product) -> None:
     """The kernels of a product."""
     if not product.problem.size:
@@ -111,6 +74,9 @@ def write(product: Product) -> None:
         _write_results(product, None, 0)
         return
     tiling = tiling_of(product.problem)
+    if tiling.instruction == "dot":
+        _write_dots(product, tiling)
+        return
     if tiling.parts == 1:
         _write_tiles(product, tiling, None)
         return
@@ -128,7 +94,7 @@ def _write_tiles(product: Product, tiling: Tiling, partial: int | None) -> None:
     """A kernel that makes sums, and of them the results, or sums of parts."""
     task, problem = product.task, product.problem
     given = range(task.flow.given)
-    writes = [task.result(place) for place in range(len(task.results))] if partial is None else [partial]
+    writes = product.writes if partial is None else [partial]
     k, operands = task.begin(given, writes, tiling.blocks(problem), tiling.threads, tiling.shared)
     task.launches[-1] = evolve(task.launches[-1], how=str(tiling))
     _limit_registers(k, tiling)
@@ -156,7 +122,7 @@ def _write_tiles(product: Product, tiling: Tiling, partial: int | None) -> None:
         tiling.columns if problem.columns % tiling.columns == 0 else k.sub(problem.columns, column),
     )
     lanes = product.lanes
-    results = _Results(product, k, operands, lanes)
+    results = Results(product, k, operands, lanes)
 
     def emit(r: Index, c: Index, sums: Reg) -> None:
         line, at = product.element(k, batch, k.add(row, r), k.add(column, c))
@@ -195,58 +161,32 @@ def _write_results(product: Product, partial: int | None, parts: int) -> None:
     threads = min(THREADS, max(32, -(-problem.size // each) // 32 * 32))
     blocks = -(-problem.size // (each * threads))
     reads = [*range(task.flow.given), *([] if partial is None else [partial])]
-    k, operands = task.begin(reads, [task.result(place) for place in range(len(task.results))], blocks, threads)
+    k, operands = task.begin(reads, product.writes, blocks, threads)
     at = k.mul(k.add(k.mul(k.block_number(), threads), k.thread()), each)
-    results = _Results(product, k, operands, lanes)
-
-    def body() -> None:
+    with nullcontext() if blocks * threads * each == problem.size else k.when(k.below(at, problem.size)):
         total = k.const(0, problem.register, lanes)
         for part in range(parts):
             assert partial is not None
             found = k.load(operands[partial].pointer, k.add(at, part * problem.size), lanes)
-            total = found if part == 0 else k.op("arith.addf" if _is_float(found) else "arith.addi", total, found)
-        results.write(at, None, 0, total)
-
-    if blocks * threads * each == problem.size:
-        body()
-    else:
-        with k.when(k.below(at, problem.size)):
-            body()
+            total = found if part == 0 else combine(k, "add", total, found)
+        Results(product, k, operands, lanes).write(at, None, 0, total)
     k.end()
 
 
-def _is_float(value: Reg) -> bool:
-    return value.type.startswith("f")
-
-
-@define(eq=False)
-class _Results:
-    """Makes the results of a product from its sums."""
-
-    product: Product
-    kernel: Kernel
-    operands: dict[int, Operand]
-    lanes: int
-
-    def write(self, number: Index, line: Index | None, column: Index, sums: Reg) -> None:
-        """All results at the elements from `number` on, in a column of a line where that is known."""
-        task, product, k = self.product.task, self.product, self.kernel
-        flow = task.flow
-        value = rounded(k, sums, flow.types[product.value].dtype)
-        given = [self.operands[a] for a in range(flow.given)]
-        elements = Elements(k, flow, given, self.lanes, {product.value: lambda _: value})
-        places: dict[tuple[int, ...], Place] = {}
-        made = []
-        for place, result in enumerate(task.results):
-            shape = flow.types[result].shape
-            at = places.setdefault(shape, self._place(shape, number, line, column))
-            made.append((self.operands[task.result(place)], at, elements.at(result, at)))
-        for operand, at, found in made:
-            store(k, operand, at, found, self.lanes)
-
-    def _place(self, shape: tuple[int, ...], number: Index, line: Index | None, column: Index) -> Place:
-        k = self.kernel
-        axes = None
-        if line is not None and shape[-1] == self.product.problem.columns:
-            axes = (*coordinates(k, line, shape[:-1]), column)
-        return Place(shape, len(shape) - 1 if self.lanes else None, known_axes=axes, known_number=number)
+def _write_dots(product: Product, tiling: Tiling) -> None:
+    """A kernel whose threads each make the whole sum of one element, of factors as they lie in memory."""
+    task, problem = product.task, product.problem
+    blocks = -(-problem.size // tiling.threads)
+    k, operands = task.begin(range(task.flow.given), product.writes, blocks, tiling.threads)
+    task.launches[-1] = evolve(task.launches[-1], how=str(tiling))
+    number = k.add(k.mul(k.block_number(), tiling.threads), k.thread())
+    with nullcontext() if blocks * tiling.threads == problem.size else k.when(k.below(number, problem.size)):
+        batch, row, column = coordinates(k, number, (problem.batch, problem.rows, problem.columns))
+        first, second = product.factors(k, operands)
+        first.lanes = second.lanes = 0
+        with k.loop(0, problem.depth, 1, [k.const(0, problem.register)]) as turn:
+            a, b = first.read(batch, row, turn.index), second.read(batch, column, turn.index)
+            turn.next(multiplied(k, a, b, turn.carried[0]))
+        line, at = product.element(k, batch, row, column)
+        Results(product, k, operands, 0).write(at, line, column, turn.results[0])
+    k.end()

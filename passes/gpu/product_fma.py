@@ -109,7 +109,7 @@ class MultiplyAdd:
         for r in range(self.tiling.share[0]):
             factor = k.splat(k.lane(rows[r // chunk], r % chunk), self._lanes)
             for column in columns:
-                made.append(self._add(factor, column, sums[len(made)]))
+                made.append(multiplied(k, factor, column, sums[len(made)]))
         return made
 
     def _read(self, which: int, start: Index, place: int) -> list[Reg]:
@@ -126,12 +126,6 @@ class MultiplyAdd:
             for group in range(groups)
         ]
 
-    def _add(self, a: Reg, b: Reg, c: Reg) -> Reg:
-        k = self.kernel
-        if a.type in FLOATS:
-            return k.op("math.fma", a, b, c)
-        return k.op("arith.addi", k.op("arith.muli", a, b), c)
-
     def spread(self, sums: Sequence[Reg]) -> None:
         """Write the sums to shared memory, in place of the tiles: rows of columns, `pitch` apart."""
         k, tiling = self.kernel, self.tiling
@@ -144,3 +138,10 @@ class MultiplyAdd:
             for c in range(chunks):
                 at = k.add(first, row * tiling.pitch + c * (tiling.columns // chunks))
                 k.store(sums[r * chunks + c], self._bases[0], at)
+
+
+def multiplied(k: Kernel, a: Reg, b: Reg, c: Reg) -> Reg:
+    """a b + c, of floats rounded once."""
+    if a.type in FLOATS:
+        return k.op("math.fma", a, b, c)
+    return k.op("arith.addi", k.op("arith.muli", a, b), c)

@@ -38,6 +38,10 @@ MEMORY = 12
 """Bytes a clock that a multiprocessor gets of what leaves the second-level cache."""
 HELD = 8
 """Scattered elements of a factor that a thread can find in one step without running out of registers."""
+DOT = 8
+"""Instructions of one place of a sum that a thread makes alone."""
+SPARE = 16
+"""Registers that a thread needs to find them."""
 FINDING = 20
 """Instructions that finding one takes."""
 LAUNCH = 4000
@@ -45,7 +49,7 @@ LAUNCH = 4000
 RATES = {"f32": 128, "f64": 32, "i32": 64, "i64": 16}
 TENSOR_RATE = 1024
 
-Instruction = Literal["fma", "mma.m16n8k16"]
+Instruction = Literal["dot", "fma", "mma.m16n8k16"]
 
 
 @frozen
@@ -77,7 +81,8 @@ class Problem:
 class Tiling:
     """A block makes `rows` x `columns` elements, `depth` of the sum at a time, with `stages` of these in shared memory.
 
-    `share` is what a thread makes of it (`fma`), or a warp (tensor cores). The sums are made in `parts`, each by other
+    `share` is what a thread makes of it (`dot`, `fma`), or a warp (tensor cores). `dot` uses no shared memory: a block
+    makes as many elements one behind another, of several rows too. The sums are made in `parts`, each by other
     blocks. `type` is that of the sums, and of `fma`'s factors in shared memory; tensor cores take bf16.
     """
 
@@ -94,7 +99,7 @@ class Tiling:
     def threads(self) -> int:
         """Threads of a block."""
         shares = self.rows // self.share[0] * (self.columns // self.share[1])
-        return shares if self.instruction == "fma" else shares * 32
+        return shares * 32 if self.instruction == "mma.m16n8k16" else shares
 
     @property
     def chunk(self) -> int:
@@ -153,6 +158,8 @@ class Tiling:
         return -(-problem.depth // (self.depth * self.parts))
 
     def __str__(self) -> str:
+        if self.instruction == "dot":
+            return f"dot, {self.threads} threads"
         parts = f", {self.parts} parts" if self.parts > 1 else ""
         tile = f"{self.rows}x{self.columns}x{self.depth}"
         return f"{self.instruction} {tile}, {self.threads} threads, {self.stages} stages{parts}"
@@ -187,7 +194,8 @@ _SHALLOW = (
     Tiling("mma.m16n8k16", 32, 64, 16, (16, 32), stages=3),
     Tiling("mma.m16n8k16", 16, 64, 16, (16, 16), stages=3),
 )
-TILINGS = (*_FMA, *_TENSOR, *_SHALLOW)
+_DOT = Tiling("dot", 1, 256, 1, (1, 1))
+TILINGS = (*_FMA, *_TENSOR, *_SHALLOW, _DOT)
 """All cuts, for sums in f32."""
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
@@ -199,9 +207,10 @@ def tiling_of(problem: Problem) -> Tiling:
 
 def _cuts(problem: Problem) -> Iterator[Tiling]:
     """All that may be."""
-    for kind in TILINGS if problem.dtype == "bf16" else _FMA:
+    yield evolve(_DOT, type=problem.register)
+    for kind in (*_FMA, *_TENSOR, *_SHALLOW) if problem.dtype == "bf16" else _FMA:
         tiling = evolve(kind, type=problem.register)
-        if tiling.threads * tiling.registers > REGISTERS or max(_held(problem, tiling)) > HELD:
+        if tiling.threads * tiling.registers > REGISTERS or not _has_room(problem, tiling):
             continue
         steps = tiling.steps(problem)
         for parts in _PARTS:
@@ -209,6 +218,13 @@ def _cuts(problem: Problem) -> Iterator[Tiling]:
             # Each part has a step to do.
             if (parts - 1) * cut.steps(problem) < steps:
                 yield evolve(cut, stages=max(2, min(kind.stages, cut.steps(problem) + 1)))
+
+
+def _has_room(problem: Problem, tiling: Tiling) -> bool:
+    """Whether threads that find scattered elements have registers for it, with as many blocks at once."""
+    spare = REGISTERS - tiling.resident * tiling.threads * tiling.registers
+    room = not any(problem.scattered) or spare >= SPARE * tiling.resident * tiling.threads
+    return room and max(_held(problem, tiling)) <= HELD
 
 
 def _held(problem: Problem, tiling: Tiling) -> tuple[int, int]:
@@ -220,6 +236,8 @@ def _held(problem: Problem, tiling: Tiling) -> tuple[int, int]:
 
 def clocks(problem: Problem, tiling: Tiling) -> float:
     """The estimated time of a product under a cut."""
+    if tiling.instruction == "dot":
+        return _dots(problem, tiling)
     turns = math.ceil(tiling.blocks(problem) / MULTIPROCESSORS)
     waves, rest = divmod(turns, tiling.resident)
     total = waves * _wave(problem, tiling, tiling.resident) + (_wave(problem, tiling, rest) if rest else 0)
@@ -227,6 +245,14 @@ def clocks(problem: Problem, tiling: Tiling) -> float:
         moved = 2 * tiling.parts * problem.size * BYTES[tiling.type]
         total += LAUNCH + moved / (MULTIPROCESSORS * MEMORY)
     return total
+
+
+def _dots(problem: Problem, tiling: Tiling) -> float:
+    """Clocks of sums that threads make alone, four places of them on their way at a time."""
+    places = problem.size * problem.depth / MULTIPROCESSORS
+    issued = places * (DOT + FINDING * sum(problem.scattered)) / 32 / 4
+    waves = math.ceil(problem.size / MULTIPROCESSORS / 2048)
+    return LATENCY + max(issued, waves * problem.depth * LATENCY / 4)
 
 
 def _wave(problem: Problem, tiling: Tiling, resident: int) -> float:

@@ -86,6 +86,12 @@ def test_dtypes_and_batches(dtype: str) -> None:
     agrees(factors(dtype, 33, 20, 24, "x", "2, 3, "), multiplied("x"), passes=ALONE)
 
 
+@pytest.mark.parametrize("dtype", ["f64", "i64", "u8", "f32", "bf16"])
+def test_sums_by_single_threads(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    cut(monkeypatch, next(t for t in TILINGS if t.instruction == "dot"))
+    agrees(factors(dtype, 12, 40, 9, "y", "3, "), multiplied("y"), passes=ALONE, checks=EVERY)
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "depth"), [(64, 10, 100), (1, 1, 1), (1, 300, 40), (10, 64, 200), (3, 5, 0)]
 )

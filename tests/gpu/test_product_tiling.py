@@ -102,8 +102,8 @@ def test_shared_memory_holds_the_stages_or_the_sums() -> None:
     tensor = next(t for t in TILINGS if t.instruction != "fma" and t.rows == t.columns == 128)
     assert tensor.stages * sum(tensor.slots) * 2 == 4 * (128 + 128) * 32 * 2
     assert tensor.shared == 128 * 136 * 4  # which is more than the stages take
-    small = TILINGS[-1]
-    assert small.shared == small.stages * sum(small.slots) * 2
+    small = next(t for t in TILINGS if t.instruction == "fma" and t.rows == t.columns == 32)
+    assert small.shared == small.stages * sum(small.slots) * 4
 
 
 @pytest.mark.parametrize("scattered", [(True, False), (False, True), (True, True)])
@@ -114,3 +114,10 @@ def test_few_scattered_elements_are_held_at_once(dtype: DType, scattered: tuple[
     for lines, one_by_one in zip((tiling.rows, tiling.columns), scattered, strict=True):
         assert not one_by_one or lines * tiling.depth <= HELD * tiling.threads
     assert clocks(problem, tiling) > clocks(evolve(problem, scattered=(False, False)), tiling)
+
+
+def test_short_sums_that_share_no_factors_are_made_by_single_threads() -> None:
+    depthwise = Problem(64, 1, 200704, 9, "f32", (False, True))
+    assert tiling_of(depthwise).instruction == "dot"
+    assert str(tiling_of(depthwise)) == "dot, 256 threads"
+    assert tiling_of(Problem(1, 64, 200704, 288, "f32", (False, True))).instruction == "fma"
