@@ -51,6 +51,14 @@ ENTRIES = (
     Entry("E-SIM-031", "a warp at two barriers",
           "The lanes of a warp reach a barrier by the same instruction."),
     Entry("E-SIM-032", "not a barrier", "A block has barriers 0 to 15, and each waits for a whole number of warps."),
+    Entry("E-SIM-033", "an mbarrier that is used wrongly",
+          "An mbarrier is initialised for at least one arrival, and a phase takes no more arrivals than that."),
+    Entry("E-SIM-034", "an mbarrier that nobody completes",
+          "Threads look at an mbarrier again and again and no phase of it ends: arrivals are missing, or bytes that "
+          "were announced with `expect_tx` and never copied."),
+    Entry("E-SIM-035", "no tensor map",
+          "A bulk copy of a tensor takes the address of a tensor map, in memory or among the parameters, with as many "
+          "axes as the instruction has coordinates."),
     Entry("E-SIM-040", "lanes that do not come",
           "A warp-wide instruction (`shfl.sync`, `vote.sync`, `mma.sync`, …) waits for every lane that its mask names. "
           "Here one of them has ended or waits elsewhere."),
