@@ -18,7 +18,7 @@
 // PASS: error[E-IR-010]: there is no pass `sx-fuze`
 // PASS: help: `sx-fuse`
 // PIPELINE: error[E-IR-012]: there is no pipeline `gpu`
-// PIPELINE-NEXT: expected: one of shared, cpu, check
+// PIPELINE-NEXT: expected: one of shared, cpu, cuda, check
 // UPSTREAM: error[E-IR-003]
 func.func @f(%x: tensor<f32>) -> tensor<f32> {
   return %x : tensor<f32>
