@@ -49,4 +49,4 @@ func.func @norm(%x: tensor<256x1024xf32>) -> tensor<256x1024xf32> {
 // CHECK: func.func private @row_1(
 // CHECK-SAME: sx.fold = ["add", ""], sx.group = "row", sx.tile = array<i64: 4>, sx.tiled = array<i64: 1, 1, 0, 1>
 // CHECK: func.func private @column_2(
-// CHECK-SAME: sx.fold = ["max"], sx.group = "column", sx.tile = array<i64: 86>, sx.tiled = array<i64: 1, 0>
+// CHECK-SAME: sx.fold = ["max"], sx.group = "column", sx.tile = array<i64: 32>, sx.tiled = array<i64: 1, 0>
