@@ -173,6 +173,7 @@ def test_what_is_not_ptx_is_refused(name: str, golden: Callable[[str], None]) ->
 
 ELSEWHERE = {
     "E-SIM-002", "E-SIM-003", "E-SIM-004", "E-SIM-005", "E-SIM-006",  # test_machine, test_command
+    "E-SIM-033", "E-SIM-034", "E-SIM-035",  # test_bulk
     "E-SIM-001", "E-SIM-010", "E-SIM-011", "E-SIM-043",  # above
 }  # fmt: skip
 
