@@ -12,6 +12,7 @@ from sexpgpu.dialects.locations import path_of, span_of
 from sexpgpu.dialects.loops import callee, module_of, read_loop
 from sexpgpu.dialects.read import attrs_of, definition_of
 from sexpgpu.dialects.signature import type_of
+from sexpgpu.passes.gpu.annotation import read_launches
 from sexpgpu.plan.dataflow import Dataflow, Node
 from sexpgpu.plan.records import Tiles, Turns
 from sexpgpu.plan.tiles import cut_flow, tile_shapes
@@ -68,6 +69,8 @@ def _called(
         return Node("scan", None, {}, ins, outs, turns, (body,), span, path)
     group = read_group(func)
     assert group is not None
+    if (launches := read_launches(func)) is not None:
+        return Node(group.family, None, {}, ins, outs, launches, (), span, path)
     whole = _read(func, symbols)
     cut = _flags(func, TILED, len(ins) + len(outs))
     tile = tuple(ir.DenseI64ArrayAttr(func.attributes[TILE])) if TILE in func.attributes else ()
