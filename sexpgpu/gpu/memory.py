@@ -6,6 +6,7 @@ while kernels that read it are still to run: whatever is written there next come
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class Pool:
         """A block of `nbytes` or more. Its contents are undefined."""
         size = block_size(nbytes)
         stock = self._waiting.get(size)
-        address = stock.pop() if stock else self._more(size)
+        address = heappop(stock) if stock else self._more(size)
         self.live += size
         self.peak = max(self.peak, self.live)
         return Block(self, address, size)
@@ -74,7 +75,7 @@ class Pool:
         if small is None:
             small = _Small(self.block(SMALL_BLOCK))
             self._small.append(small)
-        return DeviceArray(type, Place(small, small.free.pop()), 0)
+        return DeviceArray(type, Place(small, heappop(small.free)), 0)
 
     @property
     def faults(self) -> int:
@@ -104,7 +105,7 @@ class Pool:
     def give_back(self, address: int, size: int) -> None:
         if not self._closed:
             self.live -= size
-            self._waiting.setdefault(size, []).append(address)
+            heappush(self._waiting.setdefault(size, []), address)
 
     def release(self) -> None:
         """Let every block that waits go back to the device, when nothing that was launched can read it any more."""
@@ -160,7 +161,7 @@ class _Small:
     _copied: int = field(default=-1, init=False)  # `writes` of the pool when it was made
 
     def __attrs_post_init__(self) -> None:
-        self.free = list(range(_SMALL_COUNT - 1, -1, -1))
+        self.free = list(range(_SMALL_COUNT))
         self._copy = np.zeros(SMALL_BLOCK, np.uint8)
         self.block.pool.driver.fill(self.block.address, 0, self._copy.nbytes)
 
@@ -188,7 +189,7 @@ class Place:
         return self.small.block.pool
 
     def __del__(self) -> None:
-        self.small.free.append(self.number)
+        heappush(self.small.free, self.number)
 
 
 class DeviceArray:

@@ -21,7 +21,7 @@ from sexpgpu.tensortype import TensorType
 
 Origin = tuple[str, Span | None]
 Explain = Callable[[Sequence[NDArray[Any]]], Origin | None]
-CAPTURED = 8
+CAPTURED = 32
 """Sets of addresses for which a program keeps its launches as one."""
 _VECTOR = 16
 """Bytes: kernels read and write vectors of this size, so every array that they are given is aligned to it."""
