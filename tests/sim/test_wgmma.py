@@ -125,9 +125,9 @@ def test_layouts(left: str, right: str, n: int) -> None:
     if n * 2 < LAYOUTS[right][1] and LAYOUTS[right][2]:
         pytest.skip("fewer columns than the swizzle is wide")
     a, b = RNG.integers(-8, 8, (64, 16)), RNG.integers(-8, 8, (n, 16))
-    (place_a, *steps_a), (place_b, *steps_b) = LAYOUTS[left][0](64), LAYOUTS[right][0](n)
-    da = descriptor(0, *steps_a, LAYOUTS[left][1])
-    db = descriptor(BASE_B, *steps_b, LAYOUTS[right][1])
+    (place_a, lead_a, step_a), (place_b, lead_b, step_b) = LAYOUTS[left][0](64), LAYOUTS[right][0](n)
+    da = descriptor(0, lead_a, step_a, LAYOUTS[left][1])
+    db = descriptor(BASE_B, lead_b, step_b, LAYOUTS[right][1])
     trans = f", {int(LAYOUTS[left][2])}, {int(LAYOUTS[right][2])}"
     _, (_, found) = launch(kernel(n, da, db, trans), memory(a, b, place_a, place_b), 256 * n, block=128)
     assert unpacked(found, n).tolist() == (a @ b.T).tolist()
