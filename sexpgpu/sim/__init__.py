@@ -7,5 +7,17 @@
 from sexpgpu.sim.checks import Checks
 from sexpgpu.sim.machine import Argument, Kernel, Machine, Module
 from sexpgpu.sim.report import Report, Traffic, to_json, to_text
+from sexpgpu.sim.tensormap import encode_tensor_map
 
-__all__ = ["Argument", "Checks", "Kernel", "Machine", "Module", "Report", "Traffic", "to_json", "to_text"]
+__all__ = [
+    "Argument",
+    "Checks",
+    "Kernel",
+    "Machine",
+    "Module",
+    "Report",
+    "Traffic",
+    "encode_tensor_map",
+    "to_json",
+    "to_text",
+]
