@@ -38,6 +38,8 @@ MEMORY = 12
 """Bytes a clock that a multiprocessor gets of what leaves the second-level cache."""
 HELD = 8
 """Scattered elements of a factor that a thread can find in one step without running out of registers."""
+STEP = 40
+"""Instructions of a thread in a step beside products: addresses, slots, what it brings to shared memory."""
 DOT = 8
 """Instructions of one place of a sum that a thread makes alone."""
 SPARE = 16
@@ -272,7 +274,7 @@ def _arithmetic(tiling: Tiling) -> float:
     if tiling.instruction != "fma":
         return products / TENSOR_RATE
     down, across = tiling.share
-    issued = (down * across + (down + across) / tiling.chunk) * tiling.depth * tiling.threads / 32
+    issued = ((down * across + (down + across) / tiling.chunk) * tiling.depth + STEP) * tiling.threads / 32
     return max(products / RATES[tiling.type], issued / 4)
 
 
