@@ -1,8 +1,8 @@
-"""Attention: what every device can run, in the precision of the operands; nothing of the scores goes to memory.
+"""Attention: on tensor cores where the operands allow it, else in their own precision; scores go to memory nowhere.
 
-A warp keeps four rows of queries of one head and sweeps over the keys that they see, 32 at a time, with the running
-maximum and sum of Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), as Dao et al.,
-"FlashAttention" (2022) use them.
+Here is the latter, for any operands. A warp keeps four rows of queries of one head and sweeps over the keys that they
+see, 32 at a time, with the running maximum and sum of Milakov and Gimelshein, "Online normalizer calculation for
+softmax" (2018), as Dao et al., "FlashAttention" (2022) use them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 from sexpgpu.passes.gpu.attention_back import lower_back, lower_bias
+from sexpgpu.passes.gpu.attention_tensor import lower_forward, reason_against, say
 from sexpgpu.passes.gpu.attention_warp import (
     ROWS,
     THREADS,
@@ -40,16 +41,21 @@ def lower(task: Task) -> Launches:
     names = node.record.operands if node.record is not None else ()
     # An operand that is read twice is one argument of the group.
     given = dict(zip(names, node.ins, strict=True))
+    form = form_of(node)
+    against = reason_against(task, form, given)
     if "g" not in given:
-        _forward(task, form_of(node), given, written(task, node))
+        if against:
+            _forward(task, form, given, written(task, node), f"warps: {against}")
+        else:
+            lower_forward(task, form, given, written(task, node))
     elif len(node.outs) == 3:
-        lower_back(task, form_of(node), given, written(task, node))
+        lower_back(task, form, given, written(task, node))
     else:
-        lower_bias(task, form_of(node), given)
+        lower_bias(task, form, given)
     return task.lowered()
 
 
-def _forward(task: Task, form: Form, given: dict[str, int], results: Sequence[Result]) -> None:
+def _forward(task: Task, form: Form, given: dict[str, int], results: Sequence[Result], how: str) -> None:
     batch, heads, count, _ = task.type(given["q"]).shape
     _, shared, keys, _ = task.type(given["v"]).shape
     if batch * heads * count == 0:
@@ -102,3 +108,4 @@ def _forward(task: Task, form: Form, given: dict[str, int], results: Sequence[Re
 
         warp.write(place, write)
     k.end()
+    say(task, how)
