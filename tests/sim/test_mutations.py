@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from sexpgpu.diag import SxError
-from sexpgpu.sim import Checks, Machine, run
+from sexpgpu.sim import Checks, Machine, mbarrier, run
 from sexpgpu.sim.lex import tokens_of
 from tests.sim.planted import FAULTS
 from tests.sim.snippets import entry
+from tests.sim.test_bulk import PIPE, RELEASE, box_kernel
 from tests.sim.test_control import FUNCTIONS
 from tests.sim.test_matrix import BACK, COPY, STAGE
 from tests.sim.test_warp import REVERSE
+from tests.sim.test_wgmma import DA, DB, kernel
 
 WARPS = """
   .reg .b32 %n, %v; .reg .pred %p; setp.lt.u32 %p, %t2, 40; bar.red.popc.u32 %n, 0, %p; bar.arrive 1, 64;
@@ -28,6 +30,9 @@ TEXTS = [
     entry(STAGE + "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%s]; st.global.b32 [%at], %r3;"),
     entry(COPY + "cp.async.cg.shared.global [%s], [%at], 16, %n; cp.async.wait_all;" + BACK.replace("%p1", "%p0")),
     entry(WARPS),
+    entry(PIPE.replace("RELEASE", RELEASE).replace("%p1", "%p0")),
+    box_kernel(512, 2, [0, 0]).replace("%p1", "%p0"),
+    kernel(8, DA, DB, ", 0, 0").replace("%p1", "%p0"),
     entry("{ .param .b32 x; st.param.b32 [x], %i; .param .b32 y; call (y), twice, (x); }", before=FUNCTIONS),
 ]
 
@@ -44,8 +49,9 @@ def changed(text: str, rng: random.Random, vocabulary: list[str]) -> str:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_changed_kernel_runs_or_is_refused(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_loadedruns_or_is_refused(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "MOST_VISITS", 2000)
+    monkeypatch.setattr(mbarrier, "FRUITLESS", 500)
     rng = random.Random(seed)
     vocabulary = sorted({token for text in TEXTS for token in tokens_of(text)[0]})
     for _ in range(60):
@@ -54,4 +60,5 @@ def test_a_changed_kernel_runs_or_is_refused(seed: int, monkeypatch: pytest.Monk
         address = machine.allocate(512, "data")
         machine.write(address, np.arange(128, dtype=np.uint32))
         with suppress(SxError):
-            machine.launch(machine.load(text).kernel("k"), (2, 1, 1), (rng.choice([32, 48, 64]), 1, 1), [address])
+            loaded = machine.load(text).kernel("k")
+            machine.launch(loaded, (2, 1, 1), (rng.choice([32, 48, 64, 128]), 1, 1), [address] * len(loaded.parameters))
