@@ -43,11 +43,12 @@ test-all: check lit  ## check, lit, and every test
 tiny: $(READY)  ## the shortest truth: every example compiles and trains a few steps
 	$(BIN)/pytest -q tests/test_tiny.py
 
-bench: $(READY)  ## how long `check`, a save and loading take, evaluation beside Python, two steps at the size of GPT-2
+bench: $(READY)  ## how long `check`, a save and loading take, evaluation beside Python, simulated kernels, two steps of GPT-2
 	$(BIN)/python -m bench.check_time
 	$(BIN)/python -m bench.warm_time
 	$(BIN)/python -m bench.load_time
 	$(BIN)/python -m bench.evaluator
+	$(BIN)/python -m bench.sim_time
 	$(BIN)/python -m bench.two_steps
 
 curves: $(READY)  ## train from published weights and order, compare with the published numbers
