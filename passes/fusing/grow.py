@@ -29,7 +29,7 @@ def grow(clustering: Clustering, target: Target) -> None:
     if target == "cuda" and not start_update(clustering):
         start_columns(clustering)
     for op in range(reading.end):
-        if target == "cuda" and isinstance(reading.kinds[op], Contract):
+        if target == "cuda" and isinstance(reading.kinds[op], Contract) and reading.types[reading.results[op][0]].size:
             start_product(clustering, op)
         if clustering.home[op] is not None or not reading.treatments[op]:
             continue

@@ -16,7 +16,7 @@ from sexpgpu.passes.gpu.modules import ptx_of
 from sexpgpu.passes.gpu.task import device_itemsize
 from sexpgpu.passes.planned import plan_of
 from sexpgpu.plan.build import temporary_offsets
-from sexpgpu.plan.records import FAULTS, Fixed, GraphPlan, Launches, View
+from sexpgpu.plan.records import FAULTS, Fixed, GraphPlan, Launch, Launches, Step, Turns, View
 from sexpgpu.sim import Checks, Machine
 from sexpgpu.tensortype import DType, TensorType
 
@@ -32,66 +32,100 @@ class Device:
     plan: GraphPlan
     machine: Machine
     kernels: dict[str, Any] = field(factory=dict)
+    _faults: int = field(default=0, init=False)
 
     @classmethod
     def of(cls, context: Context, module: Any, passes: Sequence[str] = FUSED, checks: Checks | None = None) -> Device:
         """Compile a module of one graph, in place."""
         run_pipeline(module, context, [parse_pass(spec, PASSES) for spec in passes])
+        texts = [ptx_of(op.operation) for op in module.body.operations if op.operation.name == "gpu.binary"]
+        return cls.over(plan_of(graphs(module)[0]), texts, checks)
+
+    @classmethod
+    def over(cls, plan: GraphPlan, texts: Sequence[str], checks: Checks | None = None) -> Device:
+        """A device with the kernels that a plan launches, from texts of PTX."""
         machine = Machine(checks=checks if checks is not None else Checks())
-        device = cls(plan_of(graphs(module)[0]), machine)
-        for op in module.body.operations:
-            if op.operation.name == "gpu.binary":
-                loaded = machine.load(ptx_of(op.operation), name="kernels")
-                device.kernels = {launch.kernel: loaded.kernel(launch.kernel) for launch in device.launches()}
+        device = cls(plan, machine)
+        named = {launch.kernel for launch in device.launches()}
+        for text in texts:
+            loaded = machine.load(text, name="kernels")
+            device.kernels |= {name: loaded.kernel(name) for name in loaded.entries if name in named}
         return device
 
-    def launches(self) -> list[Any]:
-        steps = (step.how for step in self.plan.steps)
-        return [launch for how in steps if isinstance(how, Launches) for launch in how.kernels]
+    def launches(self) -> list[Launch]:
+        """Those of the graph and of the bodies of its loops."""
+        return launches_of(self.plan)
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
-        """The results of the graph, each value in memory of its own, filled with NaN before."""
+        """The results of the graph, each value in memory of its own, which nobody has written before."""
         plan, machine = self.plan, self.machine
-        addresses: dict[int, int] = {}
+        self._faults = machine.allocate(16, name="faults")
+        machine.write(self._faults, np.zeros(4, np.int32))
+        types = [slot.type for slot in plan.slots]
+        given = [self._put(x, types[number].dtype, f"slot {number}") for number, x in enumerate(inputs)]
+        results = self._graph(plan, given)
+        found = np.frombuffer(bytes(machine.read(self._faults, 16)), np.int32)
+        assert not found[0], f"index {found[1]} outside range({found[2]})"
+        return [self._get(address, types[number]) for number, address in zip(plan.results, results, strict=True)]
+
+    def _graph(self, plan: GraphPlan, given: Sequence[int]) -> list[int]:
+        """Where the results of a graph lie, whose arguments lie at `given`."""
+        addresses = dict(enumerate(given))
         for number, slot in enumerate(plan.slots):
-            if not isinstance(slot.home, View | Fixed):
-                addresses[number] = self._new(slot.type, f"slot {number}")
-            elif isinstance(slot.home, Fixed):
+            if isinstance(slot.home, Fixed):
                 array = plan.constants[slot.home.place]
                 addresses[number] = self._put(array, slot.type.dtype, f"constant {slot.home.place}")
-        for number, array in enumerate(inputs):
-            machine.write(addresses[number], encoded(array, plan.slots[number].type.dtype))
-        for number, slot in enumerate(plan.slots):
-            if isinstance(slot.home, View):
+            elif isinstance(slot.home, View):
                 addresses[number] = addresses[slot.home.of]
-        faults = machine.allocate(16, name="faults")
-        machine.write(faults, np.zeros(4, np.int32))
+            elif number not in addresses:
+                addresses[number] = self._new(slot.type, f"slot {number}")
         for step in plan.steps:
             if isinstance(step.how, Launches):
-                self._step(step, addresses, faults)
-        found = np.frombuffer(bytes(machine.read(faults, 16)), np.int32)
-        assert not found[0], f"index {found[1]} outside range({found[2]})"
-        types = [plan.slots[number].type for number in plan.results]
-        return [self._get(addresses[number], type) for number, type in zip(plan.results, types, strict=True)]
+                self._step(plan, step, step.how, addresses)
+            elif isinstance(step.how, Turns):
+                self._loop(plan, step, step.how, addresses)
+        return [addresses[number] for number in plan.results]
 
-    def _step(self, step: Any, addresses: dict[int, int], faults: int) -> None:
-        offsets = temporary_offsets(step.how.temporaries)
+    def _step(self, plan: GraphPlan, step: Step, how: Launches, addresses: dict[int, int]) -> None:
+        offsets = temporary_offsets(how.temporaries)
         space = self.machine.allocate(max(offsets[-1], 1), name="workspace")
-        if step.how.over >= 0:
-            given, made = addresses[step.ins[step.how.over]], addresses[step.outs[0]]
-            type = self.plan.slots[step.outs[0]].type
-            self.machine.write(made, self.machine.read(given, type.size * device_itemsize(type)))
+        if how.over >= 0:
+            self._copy(addresses[step.outs[0]], addresses[step.ins[how.over]], plan.slots[step.outs[0]].type)
         known = [addresses[number] for number in (*step.ins, *step.outs)]
         known += [space + offset for offset in offsets[:-1]]
-        for launch in step.how.kernels:
-            args = tuple([faults if a == FAULTS else known[a] for a in launch.args])
-            self.machine.launch(
-                self.kernels[launch.kernel], grid=launch.grid, block=launch.block, args=args, shared=launch.shared
-            )
+        for launch in how.kernels:
+            args = tuple([self._faults if a == FAULTS else known[a] for a in launch.args])
+            if min(launch.grid) > 0:
+                self.machine.launch(
+                    self.kernels[launch.kernel], grid=launch.grid, block=launch.block, args=args, shared=launch.shared
+                )
         self.machine.free(space)
 
+    def _loop(self, plan: GraphPlan, step: Step, turns: Turns, addresses: dict[int, int]) -> None:
+        """Every turn of a loop, whose items and rows lie one behind another."""
+        (body,) = step.bodies
+        count, last = turns.states, turns.states + len(turns.items)
+        given = [addresses[number] for number in step.ins]
+        outs = [addresses[number] for number in step.outs]
+        types = [body.slots[number].type for number in body.results]
+        sizes = [_nbytes(plan.slots[number].type) // max(turns.count, 1) for number in step.ins[count:last]]
+        states = given[:count]
+        for number in range(turns.count):
+            turn = turns.count - 1 - number if turns.reverse else number
+            items = [address + turn * size for address, size in zip(given[count:last], sizes, strict=True)]
+            made = self._graph(body, [*states, *items, *given[last:]])
+            states = made[:count]
+            for row, out, type in zip(made[count:], outs[count:], types[count:], strict=True):
+                self._copy(out + turn * _nbytes(type), row, type)
+        for out, state, type in zip(outs, states, types, strict=False):
+            self._copy(out, state, type)
+
+    def _copy(self, target: int, source: int, type: TensorType) -> None:
+        if _nbytes(type):
+            self.machine.write(target, self.machine.read(source, _nbytes(type)))
+
     def _new(self, type: TensorType, name: str) -> int:
-        return self.machine.allocate(max(type.size * device_itemsize(type), 1), name=name)
+        return self.machine.allocate(max(_nbytes(type), 1), name=name)
 
     def _put(self, array: Array, dtype: DType, name: str) -> int:
         data = encoded(array, dtype)
@@ -101,9 +135,21 @@ class Device:
         return address
 
     def _get(self, address: int, type: TensorType) -> Array:
-        size = type.size * device_itemsize(type)
+        size = _nbytes(type)
         data = bytes(self.machine.read(address, size)) if size else b""
         return decoded(data, type)
+
+
+def launches_of(plan: GraphPlan) -> list[Launch]:
+    found: list[Launch] = []
+    for step in plan.steps:
+        found += step.how.kernels if isinstance(step.how, Launches) else ()
+        found += [launch for body in step.bodies if isinstance(step.how, Turns) for launch in launches_of(body)]
+    return found
+
+
+def _nbytes(type: TensorType) -> int:
+    return type.size * device_itemsize(type)
 
 
 def encoded(array: Array, dtype: DType) -> Array:
