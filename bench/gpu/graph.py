@@ -1,0 +1,87 @@
+"""One operation or a few as a graph of its own, compiled for a device, and the seconds that a call takes there."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import frozen
+from mlir import ir
+
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.context import Context, open_context
+from sexpgpu.dialects.signature import write_signature
+from sexpgpu.driver.devices import Device
+from sexpgpu.experiment import Input, Output
+from sexpgpu.gpu.memory import DeviceArray
+from sexpgpu.gpu.program import DeviceArena, DeviceProgram
+from sexpgpu.passes import PASSES, PIPELINES
+from sexpgpu.passes.base import parse_pass, run_pipeline
+from sexpgpu.passes.gpu.plans import device_plans_of
+from sexpgpu.tensortype import TensorType
+
+Build = Callable[[Builder, Sequence[Val]], Sequence[Val]]
+REPEATS, CALLS = 7, 10
+"""Timings, of which the median counts, and the calls of each."""
+
+
+def program_of(device: Device, types: Sequence[TensorType], build: Build) -> DeviceProgram:
+    """The graph that `build` makes of arguments of these types."""
+    assert device.pool is not None
+    with open_context() as context:
+        module = _module(context, types, build)
+        specs = [f"{spec}=chip={device.chip}" if spec == "sx-to-nvvm" else spec for spec in PIPELINES["cuda"]]
+        run_pipeline(module, context, [parse_pass(spec, PASSES) for spec in specs])
+        plans = device_plans_of(module)
+    functions = {name: f for each in plans.modules for name, f in device.pool.driver.load(each).items()}
+    return DeviceProgram(plans.plans["f"], functions, DeviceArena(device.pool))
+
+
+def _module(context: Context, types: Sequence[TensorType], build: Build) -> Any:
+    module = ir.Module.create(loc=context.location(None))
+    empty = ir.FunctionType.get([], [], context=context.mlir)
+    func = ir.Operation.create(
+        "func.func",
+        attributes={
+            "sym_name": ir.StringAttr.get("f", context.mlir),
+            "function_type": ir.TypeAttr.get(empty, context=context.mlir),
+        },
+        regions=1,
+        loc=context.location(None),
+        ip=ir.InsertionPoint(module.body),
+    )
+    block = func.regions[0].blocks.append()
+    builder = Builder(context, ir.InsertionPoint(block))
+    given = [Val(builder, block.add_argument(context.type(t), context.location(None)), t) for t in types]
+    results = list(build(builder, given))
+    end = [v.value for v in results]
+    ir.Operation.create("func.return", operands=end, loc=context.location(None), ip=ir.InsertionPoint(block))
+    inputs = [Input("value", f"x{i}", t) for i, t in enumerate(types)]
+    write_signature(func, inputs, [Output("value", f"y{i}", v.type) for i, v in enumerate(results)])
+    return module
+
+
+@frozen(eq=False)
+class Timed:
+    """Seconds of a call, and what it gave."""
+
+    seconds: float
+    results: Sequence[DeviceArray]
+
+
+def timed(device: Device, program: DeviceProgram, inputs: Sequence[DeviceArray], *, once: bool) -> Timed:
+    """The median of several timings by the device's clock, each of several calls; with `once` only of one."""
+    assert device.pool is not None
+    driver = device.pool.driver
+    into = program(inputs)
+    seconds = []
+    calls = 1 if once else CALLS
+    for number in range(1 if once else REPEATS + 1):
+        start = driver.mark()
+        for _ in range(calls):
+            program(inputs, into)
+        elapsed = driver.elapsed(start, driver.mark()) / calls
+        if once or number:  # the first also captures
+            seconds.append(elapsed)
+    return Timed(statistics.median(seconds), into)

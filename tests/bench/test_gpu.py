@@ -1,0 +1,102 @@
+"""The bench of GPUs runs to its end on the simulator, and what it checks can fail."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from bench.curves.product import Events
+from bench.gpu import kernels
+from bench.gpu.cases import PARTS, TOY_TRAIN, Setting
+from bench.gpu.reference import asked
+from bench.gpu.rows import Row, append, read, table
+from bench.gpu.run import _run_case, main, run_part
+from bench.gpu.train import compared
+from sexpgpu.dialects.opdef import Array
+from sexpgpu.interp.reference import results_of
+
+OPTIONS = ["--device", "sim", "--sizes", "toy", "--torch", sys.executable]
+
+
+def test_it_runs_on_the_simulator(tmp_path: Path) -> None:
+    out = tmp_path / "record.json"
+    names = ["kernels", "step-mlp", "products", "attention"]
+    done = CliRunner().invoke(main, [*names, *OPTIONS, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    record = json.loads(out.read_text("utf-8"))
+    assert [name for name in names if any(row["part"] == name for row in record["rows"])] == names
+    assert {row["name"].split()[1] for row in record["rows"] if row["name"].startswith("gpt ")} == {
+        "pointwise", "row", "product", "attention", "index", "update"
+    }  # fmt: skip
+    assert all(row["theirs"] is None for row in record["rows"])
+    assert record["machine"]["device"] == "sim"
+
+
+def test_a_wrong_kernel_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the interpreter gives is changed, which is as if the kernels were wrong."""
+
+    def wrong(op: Any, operands: list[Array]) -> Sequence[Array]:
+        return [x + 1 if x.dtype.kind == "f" else x for x in results_of(op, operands)]
+
+    monkeypatch.setattr(kernels, "results_of", wrong)
+    moons = PARTS["kernels"].toy[0]
+    found = list(kernels.rows(Setting("sim", "toy", "", 60), moons))
+    assert {row.name for row in found} >= {"moons product", "moons update"}
+    assert all(row.ok is False for row in found)
+
+
+def test_errors_by_what_is_tolerated() -> None:
+    x = np.array([1.0, -4.0], np.float32)
+    assert kernels.error_of(x, x, "f32") == 0
+    assert kernels.error_of(x + np.float32(4e-3), x, "f32") == pytest.approx(10, rel=1e-3)
+    assert kernels.error_of(np.array([1.0, np.nan], np.float32), x, "f32") == float("inf")
+    assert kernels.error_of(np.array([1, 2]), np.array([1, 3]), "i32") > 1
+
+
+def test_losses_that_part_fail() -> None:
+    def events(*losses: float) -> Events:
+        return Events(tuple([{"event": "step", "step": n, "metrics": {"train/loss": x}} for n, x in enumerate(losses)]))
+
+    case = TOY_TRAIN[0]
+    assert compared(case, events(2.0, 1.0), events(2.0, 1.0)).ok
+    assert compared(case, events(2.1, 1.0), events(2.0, 1.0)).ok is False
+    assert compared(case, events(2.0, float("nan")), events(2.0, 1.0)).ok is False
+    assert compared(case, events(2.0), events(2.0, 1.0)).ok is False
+
+
+def test_a_case_that_fails_or_takes_too_long_is_a_row(tmp_path: Path) -> None:
+    (row,) = _run_case("kernels", 99, "none", 60, OPTIONS, tmp_path)
+    assert row.ok is False
+    assert "IndexError" in row.note
+    (row,) = _run_case("kernels", 0, "moons", 0.05, OPTIONS, tmp_path)
+    assert row.note.startswith("stopped after")
+    *left, took = run_part("kernels", "toy", 0.0, OPTIONS)
+    assert [row.note for row in left] == ["not begun: no time was left"] * 2
+    assert took.name == "took"
+
+
+def test_without_pytorch_or_a_gpu_there_is_a_reason() -> None:
+    assert asked(Setting("sim", "toy", "", 60), [{}]).lacking == "PyTorch is timed on a GPU only"
+    there = asked(Setting("cuda", "toy", sys.executable, 60), [{"kind": "product"}])
+    assert there.seconds == (None,)
+    assert there.lacking in ("PyTorch is not installed", "PyTorch sees no GPU")
+    assert asked(Setting("cuda", "toy", "/nowhere/python", 60), [{}]).lacking.startswith("/nowhere/python")
+
+
+def test_rows_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
+    file = tmp_path / "rows"
+    rows = [Row("p", "a", 2.0, 3.0, "ms", True), Row("p", "b", ok=False, note="why")]
+    for row in rows:
+        append(file, row)
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write('{"part": "p", "na')
+    assert read(file) == rows
+    assert "1.50x" in table(rows)
+    assert "FAIL why" in table(rows)
