@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sexpgpu.passes.gpu.attention_back import lower_back, lower_bias
-from sexpgpu.passes.gpu.attention_tensor import lower_forward, reason_against, say
+from sexpgpu.passes.gpu.attention_back import lower_back, lower_bias, shares_of
+from sexpgpu.passes.gpu.attention_tensor import lower_forward, reason_against
+from sexpgpu.passes.gpu.attention_tensor_back import lower_backward
 from sexpgpu.passes.gpu.attention_warp import (
     ROWS,
     THREADS,
@@ -23,6 +24,7 @@ from sexpgpu.passes.gpu.attention_warp import (
     blocks_of,
     finite,
     form_of,
+    say,
     swept_row,
     write_row,
     written,
@@ -49,7 +51,10 @@ def lower(task: Task) -> Launches:
         else:
             lower_forward(task, form, given, written(task, node))
     elif len(node.outs) == 3:
-        lower_back(task, form, given, written(task, node))
+        if against:
+            lower_back(task, form, given, written(task, node), f"warps: {against}")
+        else:
+            lower_backward(task, form, given, shares_of(task, given), written(task, node))
     else:
         lower_bias(task, form, given)
     return task.lowered()

@@ -24,6 +24,7 @@ from sexpgpu.passes.gpu.attention_warp import (
     Sight,
     Warp,
     blocks_of,
+    say,
     swept_row,
     write_row,
 )
@@ -38,18 +39,20 @@ Given = dict[str, int]
 """The arguments of the task, by the names of the operation's operands."""
 
 
-def lower_back(task: Task, form: Form, given: Given, results: Sequence[Result]) -> None:
+def lower_back(task: Task, form: Form, given: Given, results: Sequence[Result], how: str) -> None:
     """Three kernels: D, dq, then dk and dv."""
     if task.type(given["q"]).size:
-        shares = _shares(task, given)
+        shares = shares_of(task, given)
         _to_queries(task, form, given, shares, results[0])
+        say(task, f"{how}: dq")
     else:
         shares = task.temporary(task.type(given["lse"]))
     if task.type(given["k"]).size + task.type(given["v"]).size:
         _to_keys(task, form, given, shares, results[1:])
+        say(task, f"{how}: dk, dv")
 
 
-def _shares(task: Task, given: Given) -> int:
+def shares_of(task: Task, given: Given) -> int:
     """D of every row, in a temporary: a warp for each row."""
     type = task.type(given["lse"])
     shares = task.temporary(TensorType(type.shape, type.dtype))
@@ -70,6 +73,7 @@ def _shares(task: Task, given: Given) -> int:
         with k.when(k.compare("eq", lane, k.reg(0))):
             store(k, tensors[shares], place, total, 0)
     k.end()
+    say(task, "warps: D")
     return shares
 
 
@@ -187,7 +191,7 @@ def lower_bias(task: Task, form: Form, given: Given) -> None:
     full = (*task.type(given["q"]).shape[:3], task.type(given["k"]).shape[2])
     if not task.type(given["bias"]).size:
         return
-    shares = _shares(task, given) if task.type(given["q"]).size else task.temporary(task.type(given["lse"]))
+    shares = shares_of(task, given) if task.type(given["q"]).size else task.temporary(task.type(given["lse"]))
     warps = THREADS // WARP
     size = task.type(given["bias"]).size
     reads = list(dict.fromkeys([*(given[n] for n in given if n not in ("y", "h")), shares]))
@@ -221,3 +225,4 @@ def lower_bias(task: Task, form: Form, given: Given) -> None:
         with k.when(k.compare("eq", lane, k.reg(0))):
             store(k, tensors[task.result(0)], place, total, 0)
     k.end()
+    say(task, "warps: dbias")

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve
-
 from sexpgpu.passes.gpu.attention_pairs import LOG2E, Block, Pairs, block_rows, of_row
 from sexpgpu.passes.gpu.attention_tile import (
     CHUNK,
@@ -29,7 +27,7 @@ from sexpgpu.passes.gpu.attention_tile import (
     reciprocal,
     sweep,
 )
-from sexpgpu.passes.gpu.attention_warp import Form, Result, Sight, finite
+from sexpgpu.passes.gpu.attention_warp import Form, Result, Sight, finite, say
 from sexpgpu.passes.gpu.kernel import Index, Kernel, Pointer, Reg
 from sexpgpu.passes.gpu.layout import Place
 from sexpgpu.passes.gpu.memory import Operand, store, vectors
@@ -130,7 +128,7 @@ def lower_forward(task: Task, form: Form, given: Given, results: Sequence[Result
             store(k, lse, Place(lse.layout.shape, None, known_axes=(block.batch, block.head, row)), log, 0)
     write(block, y, sums, inverses)
     k.end()
-    say(task, f"mma {rows}x{tile_rows} d{length}", room)
+    say(task, f"mma {rows}x{tile_rows} d{length}", room.used)
 
 
 def _weights(
@@ -167,9 +165,3 @@ def write(block: Block, tensor: Operand, sums: Sequence[Reg], factors: Sequence[
                 if factors is not None:
                     both = k.op("arith.mulf", both, k.splat(factors[place], 2))
                 k.store(stored(k, both, tensor.dtype), base, number // 2 * 8)
-
-
-def say(task: Task, how: str, room: Room | None = None) -> None:
-    """What the latest kernel is, and the shared memory that it was found to need."""
-    shared = task.launches[-1].shared if room is None else room.used
-    task.launches[-1] = evolve(task.launches[-1], how=how, shared=shared)
