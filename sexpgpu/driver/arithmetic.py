@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -12,74 +12,87 @@ from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.signature import write_signature
 from sexpgpu.experiment import Experiment, Input, Output
-from sexpgpu.gpu.arrays import Function
+from sexpgpu.gpu.arrays import Function, Types
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.plan.records import DevicePlans, GraphPlan
 from sexpgpu.runtime.norm import BLOCK
 from sexpgpu.tensortype import TensorType
 
 Bind = Callable[[GraphPlan], DeviceProgram]
+Given = Sequence[Val]
 
 
 @frozen
 class Wanted:
-    """A function of tensors of a type with one axis."""
+    """A function of tensors, of the types that `Kernels` names it by."""
 
     function: Function
-    type: TensorType
-
-    @property
-    def symbol(self) -> str:
-        return f"loop_{self.function}_{self.type.dtype}_{self.type.size}"
+    types: Types
 
 
 def wanted_by(experiment: Experiment) -> list[Wanted]:
     """All that a run of the experiment asks for, each once."""
     by_path = {p.path: p.type for p in experiment.parameters}
-    trained = [by_path[path] for update in experiment.updates for path in update.params]
+    state_types = {s.name: s.type for s in experiment.states}
+    updated = [path for update in experiment.updates for path in update.params]
+    graphs = experiment.graphs
+    gradients = [o.type for o in graphs[experiment.train_graph].outputs if o.role == "grad"]
+    terms = [o.type for g in graphs.values() for o in g.outputs if o.role == "step_term"]
     averaged = [b.type for b in experiment.buffers if b.type.is_float and not b.per_microbatch]
-    terms = [o.type for g in experiment.graphs.values() for o in g.outputs if o.role == "step_term"]
-    found = [("squares", type) for type in trained]
-    found += [("finite", type) for type in (*trained, *(s.type for s in experiment.states)) if type.is_float]
+    fresh = [by_path[path] for path in updated]
+    for update in experiment.updates:
+        names = [o.name.rpartition("/")[2] for o in graphs[update.graph].outputs if o.role == "state"]
+        fresh += [state_types[f"{path}/{name}"] for path in update.params for name in names]
+    wanted = [Wanted("squares", _flat(gradients)), Wanted("finite", _flat(gradients))]
+    wanted.append(Wanted("finite", _flat(type for type in fresh if type.is_float)))
     if experiment.run.clip_norm is not None:
-        found += [("times", type) for type in trained]
+        wanted += [Wanted("times", _flat([type])) for type in gradients]
     if experiment.run.microbatches > 1:
-        found += [("plus", type) for type in (*trained, *averaged, *terms)]
+        wanted += [Wanted("plus", _flat([type])) for type in (*gradients, *averaged, *terms)]
         # A last microbatch may have fewer records than the others.
-        found += [(name, type) for name in ("times", "over") for type in (*trained, *averaged)]
-    wanted = [Wanted(function, TensorType((type.size,), type.dtype)) for function, type in found]  # type: ignore[arg-type]
-    return list(dict.fromkeys(wanted))
+        for type in (*gradients, *averaged):
+            wanted += [Wanted("times", _flat([type])), Wanted("over", _flat([type]))]
+    return list(dict.fromkeys(each for each in wanted if each.types))
+
+
+def _flat(types: Iterable[TensorType]) -> Types:
+    return tuple([TensorType((type.size,), type.dtype) for type in types])
 
 
 @define(eq=False)
 class Arithmetic:
-    """Programs of the functions in `plans`, bound when first asked for."""
+    """Programs of functions, bound when first asked for; `plans` has those of `arithmetic_module(wanted)`."""
 
+    wanted: Sequence[Wanted]
     plans: DevicePlans
     bind: Bind
     _made: dict[Wanted, DeviceProgram] = field(factory=dict, init=False)
 
-    def __call__(self, function: Function, type: TensorType) -> DeviceProgram:
-        wanted = Wanted(function, type)
-        if wanted not in self._made:
-            self._made[wanted] = self.bind(self.plans.plans[wanted.symbol])
-        return self._made[wanted]
+    def __call__(self, function: Function, types: Types) -> DeviceProgram:
+        asked = Wanted(function, types)
+        if asked not in self._made:
+            self._made[asked] = self.bind(self.plans.plans[_symbol(self.wanted.index(asked), asked)])
+        return self._made[asked]
 
 
-def arithmetic_module(context: Context, wanted: Iterable[Wanted]) -> Any:
+def arithmetic_module(context: Context, wanted: Sequence[Wanted]) -> Any:
     """A module with a graph for each function."""
     module = ir.Module.create(loc=context.location(None))
-    for each in wanted:
-        _function(module, context, each)
+    for number, each in enumerate(wanted):
+        _function(module, context, _symbol(number, each), each)
     return module
 
 
-def _function(module: Any, context: Context, wanted: Wanted) -> None:
+def _symbol(number: int, wanted: Wanted) -> str:
+    return f"loop_{wanted.function}_{number + 1}"
+
+
+def _function(module: Any, context: Context, symbol: str, wanted: Wanted) -> None:
     empty = ir.FunctionType.get([], [], context=context.mlir)
     func = ir.Operation.create(
         "func.func",
         attributes={
-            "sym_name": ir.StringAttr.get(wanted.symbol, context.mlir),
+            "sym_name": ir.StringAttr.get(symbol, context.mlir),
             "function_type": ir.TypeAttr.get(empty, context=context.mlir),
         },
         regions=1,
@@ -88,28 +101,46 @@ def _function(module: Any, context: Context, wanted: Wanted) -> None:
     )
     block = func.regions[0].blocks.append()
     builder = Builder(context, ir.InsertionPoint(block))
-    types = [wanted.type, *_OTHERS[wanted.function](wanted.type)]
+    types = [*wanted.types, *_OTHERS[wanted.function](wanted.types)]
     given = [Val(builder, block.add_argument(context.type(t), context.location(None)), t) for t in types]
-    result = _BODIES[wanted.function](builder, *given)
-    ir.Operation.create("func.return", operands=[result.value], loc=context.location(None), ip=ir.InsertionPoint(block))
+    results = _BODIES[wanted.function](builder, given)
+    ir.Operation.create(
+        "func.return",
+        operands=[result.value for result in results],
+        loc=context.location(None),
+        ip=ir.InsertionPoint(block),
+    )
     write_signature(
-        func, [Input("value", f"x{i}", t) for i, t in enumerate(types)], [Output("value", "y", result.type)]
+        func,
+        [Input("value", f"x{i}", type) for i, type in enumerate(types)],
+        [Output("value", f"y{i}", result.type) for i, result in enumerate(results)],
     )
 
 
-def _plus(b: Builder, x: Val, y: Val) -> Val:
-    return x + y
+def _plus(b: Builder, given: Given) -> list[Val]:
+    x, y = given
+    return [x + y]
 
 
-def _times(b: Builder, x: Val, factor: Val) -> Val:
-    return x * b("broadcast", factor, shape=x.type.shape)
+def _times(b: Builder, given: Given) -> list[Val]:
+    x, factor = given
+    return [x * b("broadcast", factor, shape=x.type.shape)]
 
 
-def _over(b: Builder, x: Val, divisor: Val) -> Val:
-    return x / b("broadcast", divisor, shape=x.type.shape)
+def _over(b: Builder, given: Given) -> list[Val]:
+    x, divisor = given
+    return [x / b("broadcast", divisor, shape=x.type.shape)]
 
 
-def _squares(b: Builder, x: Val) -> Val:
+def _squares(b: Builder, given: Given) -> list[Val]:
+    return [_sum_of_squares(b, x) for x in given]
+
+
+def _finite(b: Builder, given: Given) -> list[Val]:
+    return [b("all", b("isfinite", x), axes=(0,), keepdims=False) for x in given]
+
+
+def _sum_of_squares(b: Builder, x: Val) -> Val:
     """Whole blocks of a fixed length and what is left in the tensor's own type, their sums in double precision."""
     (size,) = x.type.shape
     whole = size - size % BLOCK
@@ -124,37 +155,34 @@ def _squares(b: Builder, x: Val) -> Val:
     return sums[0] if len(sums) == 1 else sums[0] + sums[1]
 
 
-def _finite(b: Builder, x: Val) -> Val:
-    return b("all", b("isfinite", x), axes=(0,), keepdims=False)
-
-
 def _cut(b: Builder, x: Val, start: int, stop: int) -> Val:
     return x if (start, stop) == (0, x.type.size) else b("slice", x, start=(start,), stop=(stop,), step=(1,))
 
 
-def _nothing(type: TensorType) -> list[TensorType]:
-    return []
+def _nothing(types: Types) -> Types:
+    return ()
 
 
-def _same(type: TensorType) -> list[TensorType]:
-    return [type]
+def _same(types: Types) -> Types:
+    return types
 
 
-def _number(type: TensorType) -> list[TensorType]:
-    return [TensorType((), type.dtype)]
+def _number(types: Types) -> Types:
+    return tuple([TensorType((), type.dtype) for type in types])
 
 
-_BODIES: Mapping[Function, Callable[..., Val]] = {
+_BODIES: Mapping[Function, Callable[[Builder, Given], list[Val]]] = {
     "plus": _plus,
     "times": _times,
     "over": _over,
     "squares": _squares,
     "finite": _finite,
 }
-_OTHERS: Mapping[Function, Callable[[TensorType], list[TensorType]]] = {
+_OTHERS: Mapping[Function, Callable[[Types], Types]] = {
     "plus": _same,
     "times": _number,
     "over": _number,
     "squares": _nothing,
     "finite": _nothing,
 }
+"""What a function takes behind the tensors that it is named by."""

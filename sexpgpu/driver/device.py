@@ -58,9 +58,10 @@ class DeviceEngine:
         self._arena = DeviceArena(self.pool)
         self._loaded = self._load(self.plans)
         context = self.compilation.context
-        module = arithmetic_module(context, wanted_by(self.experiment))
+        wanted = wanted_by(self.experiment)
+        module = arithmetic_module(context, wanted)
         loop = self._load(kernels_of(module, context, f"cuda:{self.chip}", EVERY))
-        bind = Arithmetic(loop.plans, lambda plan: DeviceProgram(plan, loop.functions, self._arena))
+        bind = Arithmetic(wanted, loop.plans, lambda plan: DeviceProgram(plan, loop.functions, self._arena))
         self.arrays = DeviceArrays(self.pool, bind, self.planned)
 
     @property

@@ -19,7 +19,10 @@ from sexpgpu.runtime.norm import clip_factor
 from sexpgpu.tensortype import DType, TensorType
 
 Function = Literal["plus", "times", "over", "squares", "finite"]
-"""x + y; x · a; x / a; Σ x², as f64[]; whether x is finite, as bool[]: of tensors x, y of one axis and a number a."""
+"""Of tensors x, y of one axis and a number a: x + y, x · a, x / a. Of any number of tensors, each: Σ x², as f64[], and
+whether x is finite, as bool[].
+"""
+Types = tuple[TensorType, ...]
 
 _OF_NUMPY: dict[np.dtype[Any], DType] = {dtype: name for name, dtype in NUMPY_DTYPE.items() if name != "bf16"}
 
@@ -27,8 +30,8 @@ _OF_NUMPY: dict[np.dtype[Any], DType] = {dtype: name for name, dtype in NUMPY_DT
 class Kernels(Protocol):
     """Compiled functions of the loop's."""
 
-    def __call__(self, function: Function, type: TensorType) -> DeviceProgram:
-        """The function of x of a type with one axis."""
+    def __call__(self, function: Function, types: Types) -> DeviceProgram:
+        """The function of tensors of those types, each with one axis; of the first where the others follow from it."""
         ...
 
 
@@ -74,7 +77,7 @@ class DeviceArrays:
         return fresh
 
     def global_norm(self, gradients: Iterable[DeviceArray]) -> float:
-        sums = [self._number("squares", gradient) for gradient in gradients]
+        sums = self._numbers("squares", list(gradients))
         return math.sqrt(sum(map(float, sums)))
 
     def clip(self, gradients: dict[str, DeviceArray], norm: float, limit: float) -> None:
@@ -85,8 +88,8 @@ class DeviceArrays:
 
     def first_not_finite(self, tensors: Mapping[str, DeviceArray]) -> str | None:
         floats = {name: tensor for name, tensor in tensors.items() if tensor.type.is_float}
-        finite = {name: self._number("finite", tensor) for name, tensor in floats.items()}
-        return next((name for name, answer in finite.items() if not answer.numpy()), None)
+        answers = self._numbers("finite", list(floats.values()))
+        return next((name for name, answer in zip(floats, answers, strict=True) if not answer.numpy()), None)
 
     def release(self) -> None:
         self.pool.release()
@@ -108,13 +111,13 @@ class DeviceArrays:
     def _elements(self, function: Function, tensor: DeviceArray, other: DeviceArray | NDArray[Any]) -> DeviceArray:
         """A function that gives an element for each."""
         flat = _flat(tensor)
-        (result,) = self.kernels(function, flat.type)([flat, other])
+        (result,) = self.kernels(function, (flat.type,))([flat, other])
         return DeviceArray(tensor.type, result.memory, result.offset)
 
-    def _number(self, function: Function, tensor: DeviceArray) -> DeviceArray:
-        flat = _flat(tensor)
-        (result,) = self.kernels(function, flat.type)([flat])
-        return result
+    def _numbers(self, function: Function, tensors: Sequence[DeviceArray]) -> list[DeviceArray]:
+        """A function that gives a number for each, all in one call."""
+        flat = [_flat(tensor) for tensor in tensors]
+        return self.kernels(function, tuple([x.type for x in flat]))(flat) if flat else []
 
 
 def _flat(tensor: DeviceArray) -> DeviceArray:

@@ -77,6 +77,7 @@ class _Gathered:
 
     loss: float
     losses: list[float]
+    norm: float
     sums: dict[str, Tensor]
     gradients: dict[str, Tensor]
     buffers: dict[str, Tensor]
@@ -136,7 +137,7 @@ class TrainStep:
         batches = self._read(step)
         gathered = self._gather(step, batches, tensors)
         arrays = self.calls.arrays
-        norm = arrays.global_norm(gathered.gradients.values())
+        norm = gathered.norm
         metrics = {"train/loss": gathered.loss}
         metrics |= gathered.collected.metrics(self.calls)
         metrics["optim/grad_norm"] = norm
@@ -151,8 +152,8 @@ class TrainStep:
                 arrays.clip(gathered.gradients, norm, limit)
             context = self._context(step, grad_norm=norm, loss=gathered.loss)
             updated = self._apply(tensors, gathered.gradients, context)
+            spoilt = arrays.first_not_finite(updated.params | updated.states)
             metrics |= {series: float(value) for series, value in updated.reported.items()}
-            spoilt = arrays.first_not_finite(updated.params) or arrays.first_not_finite(updated.states)
             if spoilt is None:
                 self._commit(tensors.params, updated.params)
                 self._commit(tensors.states, updated.states)
@@ -202,12 +203,13 @@ class TrainStep:
                 gathering.add(i, call, self._retry.run(step, i, attempt))
         buffers, gradients = gathering.buffers(), gathering.gradients()
         try:
-            # The first number that is asked for waits for all microbatches.
+            # All is queued before the first number is asked for, which waits for the device.
+            norm = self.calls.arrays.global_norm(gradients.values())
             found = [float(loss) for loss in gathering.losses]
         except SxError as fault:
             self._locate(fault, step, batches, tensors, sums)
             raise
-        return _Gathered(weighted_mean(found, rows), found, sums, gradients, buffers, gathering.collected)
+        return _Gathered(weighted_mean(found, rows), found, norm, sums, gradients, buffers, gathering.collected)
 
     def _train(
         self,

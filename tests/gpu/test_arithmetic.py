@@ -15,25 +15,32 @@ from sexpgpu.gpu.arrays import DeviceArrays, Function
 from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.runtime.arrays import HostArrays
-from sexpgpu.tensortype import DType
+from sexpgpu.tensortype import DType, TensorType
 from tests.gpu.devices import Simulated, type_of
 
-FUNCTIONS: tuple[Function, ...] = ("plus", "times", "over", "squares", "finite")
+ELEMENTS: tuple[Function, ...] = ("plus", "times", "over")
 SHAPES = ((), (1,), (3, 5), (8192,), (3, 3000), (2, 8192), (20011,))
 DTYPES: tuple[DType, ...] = ("f32", "f64")
+
+
+def flat(*shapes: tuple[int, ...], dtype: DType = "f32") -> tuple[TensorType, ...]:
+    return tuple([type_of((math.prod(shape),), dtype) for shape in shapes])
 
 
 @pytest.fixture(scope="module")
 def arrays() -> DeviceArrays:
     """Arithmetic for every shape and dtype, on a device that checks everything."""
     sizes = {math.prod(shape) for shape in SHAPES}
-    wanted = [Wanted(f, type_of((n,), d)) for f in FUNCTIONS for n in sizes for d in DTYPES]
+    wanted = [Wanted(f, (type_of((n,), d),)) for f in ELEMENTS for n in sizes for d in DTYPES]
+    wanted += [Wanted("squares", flat(*SHAPES, dtype=d)) for d in DTYPES]
+    wanted += [Wanted("squares", flat(*shapes)) for shapes in (((1,), (20011,)),)]
+    wanted += [Wanted("finite", flat(*shapes)) for shapes in (((3, 5), (20011,), (1,)), ((3, 5),))]
     with open_context() as context:
         plans = kernels_of(arithmetic_module(context, wanted), context, "cuda", EVERY)
     device = Simulated()
     functions = device.functions(plans)
     return DeviceArrays(
-        device.pool, Arithmetic(plans, lambda plan: DeviceProgram(plan, functions, device.arena)), {"arena": 1}
+        device.pool, Arithmetic(wanted, plans, lambda plan: DeviceProgram(plan, functions, device.arena)), {"arena": 1}
     )
 
 
