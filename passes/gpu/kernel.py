@@ -253,9 +253,10 @@ class Kernel(Instructions):
         """What a function writes where the condition holds, else the values that there are, of the same types."""
         types = [v.value.type for v in otherwise]
         op = self._create("scf.if", types, [condition.value], {}, regions=2)
-        for region, write in zip(op.regions, (then, lambda: otherwise), strict=True):
-            with self._inside(region.blocks.append()):
-                self.emit("scf.yield", [], [v.value for v in write()])
+        with self._inside(op.regions[0].blocks.append()):
+            self.emit("scf.yield", [], [v.value for v in then()])
+        with self._inside(op.regions[1].blocks.append()):
+            self.emit("scf.yield", [], [v.value for v in otherwise])
         return [Reg(v, o.type, o.lanes) for v, o in zip(op.results, otherwise, strict=True)]
 
     @contextmanager

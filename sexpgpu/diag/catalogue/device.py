@@ -8,16 +8,16 @@ ENTRIES = (
           "`sexpgpu doctor` says what of it is there. `--device sim` executes the same kernels without a GPU, slowly.",
           "sexpgpu run file.sx --device cuda"),
     Entry("E-DEV-003", "a driver that is too old",
-          "Kernels are made for CUDA 13, which drivers of the 580 series and newer run. The driver is the system's, not "
-          "a Python package: its administrator updates it.",
+          "Kernels are made for CUDA 13, which drivers of the 580 series and newer run. The driver is the system's, "
+          "not a Python package: its administrator updates it.",
           ""),
     Entry("E-DEV-004", "a GPU that is too old",
-          "Kernels use bf16 tensor cores and asynchronous copies, which GPUs have from compute capability 8.0 on: A100, "
-          "L4, H100 and newer.",
+          "Kernels use bf16 tensor cores and asynchronous copies, which GPUs have from compute capability 8.0 on: "
+          "A100, L4, H100 and newer.",
           ""),
     Entry("E-DEV-005", "the GPU failed",
-          "The CUDA driver refused a call or a kernel failed; its reason is shown. The state of the device is lost with "
-          "the process: `--resume latest` goes on from the last checkpoint.",
+          "The CUDA driver refused a call or a kernel failed; its reason is shown. The state of the device is lost "
+          "with the process: `--resume latest` goes on from the last checkpoint.",
           ""),
     Entry("E-DEV-006", "kernels that the device does not take",
           "The device refused a module of generated kernels: a fault of the compiler, or a driver older than the "
@@ -30,12 +30,9 @@ ENTRIES = (
           "`--resume latest` goes on from the last checkpoint.",
           ""),
     Entry("E-DP-001", "GPUs that a run cannot take",
-          "SEXPGPU_DEVICES lists the GPUs of a run by their numbers, in the order of their ranks, each once: `0,1`. Unset "
-          "it means every GPU that is visible; CUDA_VISIBLE_DEVICES limits what is.",
+          "SEXPGPU_DEVICES lists the GPUs of a run by their numbers, in the order of their ranks, each once: `0,1`. "
+          "Unset it means every GPU that is visible; CUDA_VISIBLE_DEVICES limits what is.",
           "SEXPGPU_DEVICES=0,0 sexpgpu run file.sx --device cuda"),
-    Entry("E-DP-003", "microbatches that do not divide",
-          "The `:microbatches` of a step are split over the GPUs of a run, each of which takes as many.",
-          "(defrun :steps 10 :microbatches 3) on two GPUs"),
     Entry("E-DP-005", "machines that do not make a run",
           "A run over several machines needs SEXPGPU_NODES (how many), SEXPGPU_NODE_RANK (which this is, from 0) and "
           "SEXPGPU_RENDEZVOUS (`host:port` of machine 0) on each, and SEXPGPU_DEVICE=cuda. SEXPGPU_NODE_GRADIENTS is "
