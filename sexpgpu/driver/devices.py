@@ -68,8 +68,9 @@ def _open(kind: str, asked: Settings) -> Device:
     only_first(asked, f"the device {kind}")
     if kind == "sim":
         from sexpgpu.gpu.sim import SimDriver
+        from sexpgpu.sim import Checks
 
-        driver = SimDriver()
+        driver = SimDriver(Checks.every() if knobs.CHECK.get() else Checks())
         return Device(kind, f"sim sm_80, {driver.name}", Pool(driver), chip="sm_80")
     return Device(kind, "cpu interpreter")
 
@@ -77,6 +78,8 @@ def _open(kind: str, asked: Settings) -> Device:
 def _open_cuda(asked: Settings) -> Device:
     from sexpgpu.gpu.cubin import Assembler
     from sexpgpu.gpu.cuda import open_cuda, visible_gpus
+    from sexpgpu.gpu.library.choice import Libraries
+    from sexpgpu.gpu.library.cudnn import open_cudnn
     from sexpgpu.gpu.probe import require_bindings
 
     api = require_bindings()
@@ -85,6 +88,9 @@ def _open_cuda(asked: Settings) -> Device:
         raise error("E-DP-001", "this version trains on one GPU", expected="one number", actual=asked.devices)
     folder = knobs.cache_folder()
     driver = open_cuda(chosen[0], api, Assembler(folder / "cubin" if folder is not None else None))
+    cudnn = open_cudnn(int(driver.stream), driver.allocate)
+    found = (cudnn, None) if isinstance(cudnn, str) else (f"cuDNN {cudnn.version}", cudnn.executable)
+    driver.libraries = Libraries(*found, folder / "choices.json" if folder is not None else None)
     pool = Pool(driver, driver.memory()[0] - KEPT_FREE)
     major, minor = driver.capability
     chip = next(name for least, name in CHIPS if major >= least)

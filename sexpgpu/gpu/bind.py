@@ -12,7 +12,8 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from sexpgpu.gpu.driver import Command, Copy, Driver, Function, Run, Words
+from sexpgpu.gpu.driver import Call, Command, Copy, Driver, Execute, Function, Run, Words
+from sexpgpu.gpu.library.choice import behind
 from sexpgpu.plan.arena import aligned
 from sexpgpu.plan.build import temporary_offsets
 from sexpgpu.plan.records import FAULTS, At, Fixed, Given, GraphPlan, Into, Launch, Launches, Step, Turns, View
@@ -72,7 +73,9 @@ class _Binder:
     constants: Constants
     faults: int
     _arguments: list[Address] = field(factory=list, init=False)
-    _made: list[tuple[Launch | int, int, int]] = field(factory=list, init=False)  # what, its arguments from, to
+    _made: list[tuple[Launch | int | Execute, int, int]] = field(
+        factory=list, init=False
+    )  # what, its arguments from, to
     _granted: dict[str, int] = field(factory=dict, init=False)
 
     def graph(self, plan: GraphPlan, inputs: Sequence[Address], results: Sequence[Address], base: int) -> None:
@@ -83,7 +86,7 @@ class _Binder:
                 case Launches(over=over):
                     if over >= 0:
                         self._copy(places[step.outs[0]], places[step.ins[over]], plan.slots[step.outs[0]].type.nbytes)
-                    self._launches(step, step.how, places, base)
+                    self._launches(plan, step, step.how, places, base)
                 case Turns():
                     self._loop(plan, step, step.how, places, base)
                 case _ if len(step.outs) == 1 and isinstance(plan.slots[step.outs[0]].home, View):
@@ -95,13 +98,34 @@ class _Binder:
                 # A view among the results lies dense from its buffer's first byte: the pass to-gpu sees to that.
                 self._copy(target, places[slot], plan.slots[slot].type.nbytes)
 
-    def _launches(self, step: Step, how: Launches, places: Sequence[Address], base: int) -> None:
+    def _launches(self, plan: GraphPlan, step: Step, how: Launches, places: Sequence[Address], base: int) -> None:
         start = base + step.workspace[0]
         known = [places[slot] for slot in (*step.ins, *step.outs)]
         known += [Address(start + offset) for offset in temporary_offsets(how.temporaries)[:-1]]
+        execute = self._library(plan, step, how)
+        if execute is not None and how.library is not None:
+            self._add(execute, [known[each.argument].plus(behind(each)) for each in how.library.tensors])
+        else:
+            self._kernels(how, known)
+
+    def _kernels(self, how: Launches, known: Sequence[Address]) -> None:
         for launch in how.kernels:
             if min(launch.grid) > 0:
                 self._add(launch, [Address(self.faults) if n == FAULTS else known[n] for n in launch.args])
+
+    def _library(self, plan: GraphPlan, step: Step, how: Launches) -> Execute | None:
+        """What a library has for a step that it is faster at."""
+        libraries = self.driver.libraries
+        if libraries is None or how.library is None:
+            return None
+        sizes = [plan.slots[_buffer(plan, slot)].type.nbytes for slot in (*step.ins, *step.outs)]
+
+        def own(places: Sequence[int]) -> tuple[Command, ...]:
+            binder = _Binder(self.driver, self.functions, self.constants, self.faults)
+            binder._kernels(how, [Address(place) for place in places])
+            return binder.finish().commands
+
+        return libraries.choose(self.driver, how, [*sizes, *how.temporaries], own)
 
     def _loop(self, plan: GraphPlan, step: Step, turns: Turns, places: Sequence[Address], base: int) -> None:
         """All turns one behind another; the states take turns in two sets of memory behind the body's arena."""
@@ -130,7 +154,7 @@ class _Binder:
         if nbytes and target != source:
             self._add(nbytes, [target, source])
 
-    def _add(self, what: Launch | int, arguments: Sequence[Address]) -> None:
+    def _add(self, what: Launch | int | Execute, arguments: Sequence[Address]) -> None:
         start = len(self._arguments)
         self._arguments += arguments
         self._made.append((what, start, len(self._arguments)))
@@ -148,9 +172,11 @@ class _Binder:
             np.array([a.offset for _, a in caller], np.uint64),
         )
 
-    def _command(self, what: Launch | int, words: Words, pointers: Words) -> Command:
+    def _command(self, what: Launch | int | Execute, words: Words, pointers: Words) -> Command:
         if isinstance(what, int):
             return Copy(words, what)
+        if not isinstance(what, Launch):
+            return Call(what, words)
         function = self.functions[what.kernel]
         if what.shared > self._granted.get(what.kernel, 0):
             self.driver.allow_shared(function, what.shared)
@@ -163,11 +189,8 @@ def _places(
 ) -> list[Address]:
     """Where the buffer of each slot begins; of a view it is that of the slot it looks into."""
     places: list[Address] = []
-    for slot in plan.slots:
-        home = slot.home
-        while isinstance(home, View):
-            home = plan.slots[home.of].home
-        match home:
+    for number in range(len(plan.slots)):
+        match plan.slots[_buffer(plan, number)].home:
             case Given(place):
                 places.append(inputs[place])
             case Into(place):
@@ -179,6 +202,12 @@ def _places(
             case _:
                 raise ValueError(f"graph `{plan.spec.name}` has no memory plan")
     return places
+
+
+def _buffer(plan: GraphPlan, slot: int) -> int:
+    """The slot whose buffer a slot looks into, or itself."""
+    home = plan.slots[slot].home
+    return _buffer(plan, home.of) if isinstance(home, View) else slot
 
 
 def _state_buffers(types: Sequence[TensorType], offset: int) -> tuple[list[int], list[int]]:

@@ -6,7 +6,7 @@ The primary context is used, since libraries of NVIDIA's take it too. Names are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import define, field
@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 
 from sexpgpu.diag import SxError, error
 from sexpgpu.gpu.cubin import Assembler
-from sexpgpu.gpu.driver import Command, Copy, Function, NoMemory, Run
+from sexpgpu.gpu.driver import Call, Command, Copy, Function, NoMemory, Run
 from sexpgpu.gpu.probe import MINIMUM_CAPABILITY, MINIMUM_DRIVER, require_bindings, shown_driver
 from sexpgpu.plan.records import PtxModule
+
+if TYPE_CHECKING:
+    from sexpgpu.gpu.library.choice import Libraries
 
 STATIC_SHARED = 48 << 10
 """Bytes of dynamic shared memory that a kernel may have without asking."""
@@ -76,6 +79,7 @@ class CudaDriver:
     capability: tuple[int, int]
     stream: Any
     assembler: Assembler
+    libraries: Libraries | None = None
     _modules: list[Any] = field(factory=list, init=False)
 
     def memory(self) -> tuple[int, int]:
@@ -154,6 +158,8 @@ class CudaDriver:
                     self.api.cuMemcpyDtoDAsync(target, source, command.nbytes, self.stream),
                     "copying on the GPU",
                 )
+            case Call():
+                command.execute(command.arguments.tolist())
 
     def capture(self, commands: Sequence[Command]) -> Any:
         """An executable CUDA graph; the arguments are in it."""
@@ -188,9 +194,9 @@ class CudaDriver:
         _done(self.api, self.api.cuStreamSynchronize(self.stream), "waiting for the GPU")
 
     def close(self) -> None:
-        """Ends the context, and with it modules, memory and graphs."""
-        _done(self.api, self.api.cuStreamDestroy(self.stream), "closing the GPU")
-        _done(self.api, self.api.cuDevicePrimaryCtxRelease(self.device), "closing the GPU")
+        """Ends the context, and with it modules, memory and graphs; one that a fault has broken is gone already."""
+        self.api.cuStreamDestroy(self.stream)
+        self.api.cuDevicePrimaryCtxRelease(self.device)
 
 
 def not_taken(module: PtxModule, reason: str) -> SxError:

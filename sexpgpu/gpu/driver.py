@@ -5,8 +5,8 @@ A driver has one stream: what it is told happens in that order, and only `copy_o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from attrs import frozen
@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from sexpgpu.plan.records import PtxModule
 from sexpgpu.runtime.arrays import NoMemory
 
-__all__ = ["Command", "Copy", "Driver", "Function", "NoMemory", "Run", "Words"]
+if TYPE_CHECKING:
+    from sexpgpu.gpu.library.choice import Libraries
+
+__all__ = ["Call", "Command", "Copy", "Driver", "Execute", "Function", "NoMemory", "Run", "Words"]
 
 Words = NDArray[np.uint64]
 Function = Any
@@ -45,7 +48,19 @@ class Copy:
     nbytes: int
 
 
-Command = Run | Copy
+Execute = Callable[[Sequence[int]], None]
+"""Queues a library's graph on the driver's stream; its tensors begin at these addresses."""
+
+
+@frozen(eq=False)
+class Call:
+    """A library computes a graph; `arguments` are the addresses of its tensors."""
+
+    execute: Execute
+    arguments: Words
+
+
+Command = Run | Copy | Call
 
 
 class Driver(Protocol):
@@ -59,6 +74,11 @@ class Driver(Protocol):
     @property
     def capability(self) -> tuple[int, int]:
         """CUDA compute capability, major and minor."""
+        ...
+
+    @property
+    def libraries(self) -> Libraries | None:
+        """What may compute a step in the stead of its kernels; None on a device that has no libraries."""
         ...
 
     def memory(self) -> tuple[int, int]:

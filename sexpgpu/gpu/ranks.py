@@ -85,17 +85,6 @@ def nodes(settings: Settings, device: str) -> Nodes | None:
     )
 
 
-def require_divided(microbatches: int, ranks: int) -> None:
-    """`E-DP-003` unless the microbatches of a step are as many for each rank."""
-    if microbatches % ranks:
-        raise error(
-            "E-DP-003",
-            f"{microbatches} microbatches do not divide over {ranks} GPUs",
-            expected=f"(defrun ... :microbatches {-(-microbatches // ranks) * ranks}), or fewer GPUs",
-            actual=f"{microbatches} for {ranks}",
-        )
-
-
 def _count(text: str | None) -> int:
     if text is None:
         return 1

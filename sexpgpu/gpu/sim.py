@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from sexpgpu.gpu.driver import Command, Copy, Function, NoMemory, Run
+from sexpgpu.gpu.driver import Call, Command, Copy, Function, NoMemory, Run
 from sexpgpu.plan.records import PtxModule
 from sexpgpu.sim import Checks, Machine
+
+if TYPE_CHECKING:
+    from sexpgpu.gpu.library.choice import Libraries
 
 MEMORY = 64 << 30
 """Bytes that the simulated device has; what is really there is the memory of this process."""
@@ -30,6 +33,7 @@ class SimDriver:
     checks: Checks = field(factory=Checks)
     chip: tuple[int, int] = (8, 0)
     total: int = MEMORY
+    libraries: Libraries | None = None
     machine: Machine = field(init=False)
     _sizes: dict[int, int] = field(factory=dict, init=False)
 
@@ -90,6 +94,8 @@ class SimDriver:
             case Copy():
                 target, source = arguments
                 self.machine.write(target, self.machine.read(source, command.nbytes))
+            case Call():
+                command.execute(arguments)
 
     def capture(self, commands: Sequence[Command]) -> _Captured:
         return _Captured(tuple([(command, command.arguments.tolist()) for command in commands]))

@@ -85,6 +85,11 @@ def test_bf16_rounds_as_the_cpu_does(tmp_path: Path) -> None:
     both(write(tmp_path, run="(defrun :steps 3 :precision :bf16 :seed 1)"), tolerance=2e-2)
 
 
+def test_nothing_is_found_in_the_kernels_of_a_run(tmp_path: Path) -> None:
+    """SEXPGPU_CHECK: the simulator looks for all that it can find, the CPU holds each step against its reference."""
+    both(write(tmp_path, run="(defrun :steps 2 :microbatches 2 :clip-norm 0.05 :seed 1)"), SEXPGPU_CHECK="1")
+
+
 def test_f64(tmp_path: Path) -> None:
     prepare = "(defun prepare (batch) (values (cast (field batch 'x) :float) (field batch 'y)))"
     both(write(tmp_path, prepare=prepare, run="(defrun :steps 3 :precision :f64 :seed 1)"), tolerance=1e-12)

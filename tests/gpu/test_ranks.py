@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sexpgpu.diag import SxError
-from sexpgpu.gpu.ranks import Nodes, Settings, nodes, only_first, ordinals, require_divided
+from sexpgpu.gpu.ranks import Nodes, Settings, nodes, only_first, ordinals
 
 TWO = Settings(nodes="2", node_rank="1", rendezvous="10.0.0.1:29500")
 
@@ -66,11 +66,3 @@ def test_machines_that_are_refused(settings: Settings, device: str) -> None:
     with pytest.raises(SxError) as raised:
         nodes(settings, device)
     assert raised.value.diagnostic.code == "E-DP-005"
-
-
-def test_microbatches_divide_over_the_gpus() -> None:
-    require_divided(8, 4)
-    with pytest.raises(SxError) as raised:
-        require_divided(6, 4)
-    assert raised.value.diagnostic.code == "E-DP-003"
-    assert raised.value.diagnostic.expected == "(defrun ... :microbatches 8), or fewer GPUs"
