@@ -60,4 +60,4 @@ func.func @f32(%q: tensor<1x2x64x64xf32>, %k: tensor<1x2x64x64xf32>, %v: tensor<
 // PTX-DAG: ex2.approx.ftz.f32
 // PTX-NOT: .local
 // PTX-NOT: atom.
-// PTX-NOT: red.global
+// PTX-NOT: {{[^a]}}red.global
