@@ -48,6 +48,7 @@ from sexpgpu.passes.flow import operations_of
 from sexpgpu.passes.gpu.annotation import write_launches
 from sexpgpu.passes.gpu.kernel import KernelModule
 from sexpgpu.passes.gpu.layout import Layout
+from sexpgpu.passes.gpu.library import library_for, zero_operands
 from sexpgpu.passes.gpu.primitive import primitive_flow
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.passes.gpu.views import Views
@@ -97,7 +98,7 @@ class _Device:
     kernels: int = 0
     _outliner: Outliner = field(init=False)
     _bodies: set[str] = field(factory=set, init=False)
-    _known: dict[tuple[str, tuple[Layout, ...]], Any] = field(factory=dict, init=False)
+    _known: dict[tuple[str, tuple[Layout, ...], frozenset[int]], Any] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._outliner = Outliner(self.module, self.context)
@@ -211,23 +212,25 @@ class _Device:
         assert found is not None
         group, func = found
         layouts = tuple([views.layout(v) for v in call.operands])
+        zeros = zero_operands(call) if group.family == "attention" else frozenset()
         text = func.operation.get_asm(use_local_scope=True).replace(f"@{group.symbol}(", "@(", 1)
         self.calls += 1
-        if (same := self._known.get((text, layouts))) is not None:
+        if (same := self._known.get((text, layouts, zeros))) is not None:
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(same, context=self.context.mlir)
             func.erase()
             return
-        lowered = _lower(self.target, self.context, group.family, group.symbol, func, layouts)
+        task = Task(self.target, group.symbol, primitive_flow(self.context, func), layouts)
+        lowered = _lower(group.family, task)
+        if group.family == "attention":
+            lowered = evolve(lowered, library=library_for(task, zeros))
         write_launches(func, lowered)
         self.kernels += len(lowered.kernels)
-        self._known[text, layouts] = group.symbol
+        self._known[text, layouts, zeros] = group.symbol
 
 
-def _lower(
-    target: KernelModule, context: Context, family: Family, symbol: str, func: Any, layouts: tuple[Layout, ...]
-) -> Launches:
+def _lower(family: Family, task: Task) -> Launches:
     write = cast(Callable[[Task], Launches], import_module(f"sexpgpu.passes.gpu.{FILES[family]}").lower)
-    return write(Task(target, symbol, primitive_flow(context, func), layouts))
+    return write(task)
 
 
 def family_of(kind: Kind) -> Family:

@@ -6,9 +6,10 @@ from typing import Any
 
 from mlir import ir
 
-from sexpgpu.plan.records import Launch, Launches
+from sexpgpu.dialects.attributes import from_mlir, to_mlir
+from sexpgpu.plan.records import Launch, Launches, Library, LibraryTensor
 
-KERNELS, TEMPORARIES, OVER = "sx.kernels", "sx.temporaries", "sx.over"
+KERNELS, TEMPORARIES, OVER, LIBRARY = "sx.kernels", "sx.temporaries", "sx.over", "sx.library"
 
 
 def write_launches(func: Any, launches: Launches) -> None:
@@ -20,6 +21,8 @@ def write_launches(func: Any, launches: Launches) -> None:
         func.attributes[TEMPORARIES] = ir.DenseI64ArrayAttr.get(list(launches.temporaries), context=mlir)
     if launches.over >= 0:
         func.attributes[OVER] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context=mlir), launches.over)
+    if launches.library is not None:
+        func.attributes[LIBRARY] = _encode_library(launches.library, mlir)
 
 
 def read_launches(func: Any) -> Launches | None:
@@ -29,7 +32,8 @@ def read_launches(func: Any) -> Launches | None:
     kernels = tuple([_decode(ir.DictAttr(each)) for each in ir.ArrayAttr(func.attributes[KERNELS])])
     temporaries = tuple(ir.DenseI64ArrayAttr(func.attributes[TEMPORARIES])) if TEMPORARIES in func.attributes else ()
     over = ir.IntegerAttr(func.attributes[OVER]).value if OVER in func.attributes else -1
-    return Launches(kernels, temporaries, over)
+    library = _decode_library(ir.DictAttr(func.attributes[LIBRARY])) if LIBRARY in func.attributes else None
+    return Launches(kernels, temporaries, over, library)
 
 
 def _encode(launch: Launch, mlir: Any) -> Any:
@@ -52,3 +56,44 @@ def _decode(fields: Any) -> Launch:
     shared = ir.IntegerAttr(fields["shared"]).value if "shared" in fields else 0
     how = ir.StringAttr(fields["how"]).value if "how" in fields else ""
     return Launch(ir.FlatSymbolRefAttr(fields["kernel"]).value, grid, block, shared, args, how)
+
+
+def _encode_library(library: Library, mlir: Any) -> Any:
+    tensors = []
+    for each in library.tensors:
+        fields: dict[str, Any] = {
+            "role": ir.StringAttr.get(each.role, context=mlir),
+            "argument": _number(each.argument, mlir),
+            "type": ir.TypeAttr.get(to_mlir(each.type, mlir), context=mlir),
+            "strides": ir.DenseI64ArrayAttr.get(list(each.strides), context=mlir),
+        }
+        if each.offset:
+            fields["offset"] = _number(each.offset, mlir)
+        tensors.append(ir.DictAttr.get(fields, context=mlir))
+    fields = {
+        "graph": ir.StringAttr.get(library.graph, context=mlir),
+        "tensors": ir.ArrayAttr.get(tensors, context=mlir),
+        "scale": ir.FloatAttr.get(ir.F64Type.get(context=mlir), library.scale, ir.Location.unknown(mlir)),
+        "causal": ir.BoolAttr.get(library.causal, context=mlir),
+    }
+    return ir.DictAttr.get(fields, context=mlir)
+
+
+def _decode_library(fields: Any) -> Library:
+    tensors = tuple([_decode_tensor(ir.DictAttr(each)) for each in ir.ArrayAttr(fields["tensors"])])
+    graph: Any = ir.StringAttr(fields["graph"]).value
+    return Library(graph, tensors, ir.FloatAttr(fields["scale"]).value, ir.BoolAttr(fields["causal"]).value)
+
+
+def _decode_tensor(fields: Any) -> LibraryTensor:
+    return LibraryTensor(
+        ir.StringAttr(fields["role"]).value,
+        ir.IntegerAttr(fields["argument"]).value,
+        from_mlir(ir.TypeAttr(fields["type"]).value),
+        tuple(ir.DenseI64ArrayAttr(fields["strides"])),
+        ir.IntegerAttr(fields["offset"]).value if "offset" in fields else 0,
+    )
+
+
+def _number(value: int, mlir: Any) -> Any:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context=mlir), value)

@@ -89,8 +89,11 @@ def _open_cuda(asked: Settings) -> Device:
     folder = knobs.cache_folder()
     driver = open_cuda(chosen[0], api, Assembler(folder / "cubin" if folder is not None else None))
     cudnn = open_cudnn(int(driver.stream), driver.allocate)
-    found = (cudnn, None) if isinstance(cudnn, str) else (f"cuDNN {cudnn.version}", cudnn.executable)
-    driver.libraries = Libraries(*found, folder / "choices.json" if folder is not None else None)
+    choices = folder / "choices.json" if folder is not None else None
+    if isinstance(cudnn, str):
+        driver.libraries = Libraries(cudnn)
+    else:
+        driver.libraries = Libraries(f"cuDNN {cudnn.version}", cudnn.executable, choices)
     pool = Pool(driver, driver.memory()[0] - KEPT_FREE)
     major, minor = driver.capability
     chip = next(name for least, name in CHIPS if major >= least)

@@ -21,6 +21,8 @@ from sexpgpu.tensortype import TensorType
 
 Numbers = NDArray[np.int64]
 _FIXED = -1
+_What = Launch | int | Execute
+"""A kernel, a copy of so many bytes, or a graph of a library."""
 
 
 @frozen
@@ -73,9 +75,7 @@ class _Binder:
     constants: Constants
     faults: int
     _arguments: list[Address] = field(factory=list, init=False)
-    _made: list[tuple[Launch | int | Execute, int, int]] = field(
-        factory=list, init=False
-    )  # what, its arguments from, to
+    _made: list[tuple[_What, int, int]] = field(factory=list, init=False)  # what, its arguments from, to
     _granted: dict[str, int] = field(factory=dict, init=False)
 
     def graph(self, plan: GraphPlan, inputs: Sequence[Address], results: Sequence[Address], base: int) -> None:
@@ -154,7 +154,7 @@ class _Binder:
         if nbytes and target != source:
             self._add(nbytes, [target, source])
 
-    def _add(self, what: Launch | int | Execute, arguments: Sequence[Address]) -> None:
+    def _add(self, what: _What, arguments: Sequence[Address]) -> None:
         start = len(self._arguments)
         self._arguments += arguments
         self._made.append((what, start, len(self._arguments)))
@@ -172,7 +172,7 @@ class _Binder:
             np.array([a.offset for _, a in caller], np.uint64),
         )
 
-    def _command(self, what: Launch | int | Execute, words: Words, pointers: Words) -> Command:
+    def _command(self, what: _What, words: Words, pointers: Words) -> Command:
         if isinstance(what, int):
             return Copy(words, what)
         if not isinstance(what, Launch):

@@ -6,7 +6,7 @@ to a file and read by another process. What runs it is a device.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from attrs import frozen
 from numpy.typing import NDArray
@@ -119,16 +119,44 @@ class Launch:
 
 
 @frozen
+class LibraryTensor:
+    """A tensor of a library's graph: its part there, and the argument of the step in whose buffer it lies.
+
+    Element (i, j, ...) is `offset + i * strides[0] + j * strides[1] + ...` elements behind the buffer's first.
+    """
+
+    role: str
+    argument: int
+    type: TensorType
+    strides: tuple[int, ...]
+    offset: int = 0
+
+
+@frozen
+class Library:
+    """A graph that a library of NVIDIA's can compute in the stead of a step's kernels, for the device to choose.
+
+    `attention` gives y and lse of q, k and v; `attention_grad` gives dq, dk and dv of g, q, k, v, y and lse.
+    """
+
+    graph: Literal["attention", "attention_grad"]
+    tensors: tuple[LibraryTensor, ...]
+    scale: float
+    causal: bool
+
+
+@frozen
 class Launches:
     """A step is kernels run in order; `temporaries` are the bytes of each, one behind another in the workspace.
 
     With `over`, the number of an operand, the kernels change the first result, which holds that operand before: either
-    both are the same memory, or the operand is copied there.
+    both are the same memory, or the operand is copied there. With a `library` the device may run its graph instead.
     """
 
     kernels: tuple[Launch, ...]
     temporaries: tuple[int, ...] = ()
     over: int = -1
+    library: Library | None = None
 
 
 @frozen
