@@ -16,12 +16,14 @@ from sexpgpu.driver.compile import compile_in
 from sexpgpu.driver.devices import engine_of, opened, prepare_for
 from sexpgpu.experiment import Experiment, Generator
 from sexpgpu.lang.selection import Selection
+from sexpgpu.runtime.arrays import NoMemory
 from sexpgpu.runtime.calls import Calls, contexts_of, placed
 from sexpgpu.runtime.checkpoint import CHECKPOINTS, INDEX
 from sexpgpu.runtime.generate import Generation
 from sexpgpu.runtime.loading import Loaders
 from sexpgpu.runtime.plan import make_plan
 from sexpgpu.runtime.restore import newest_good, read_index, require_checkpoint, restore
+from sexpgpu.runtime.room import not_given
 from sexpgpu.runtime.samples import Sample, file_of, require_free
 from sexpgpu.runtime.views import Views
 from sexpgpu.trace.declarations import Flags
@@ -86,8 +88,11 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
         views = Views(done.experiment, calls, plan, contexts)
         generation = Generation(done.experiment, calls, contexts, plan, views, loader, request.prompt, stage)
         step = restored.position.step
-        tensors = placed(restored.tensors, done.experiment, calls.arrays)
-        samples = generation.run(generator, step, tensors, lambda: False, lambda trip: told(trip, generator.trips))
+        try:
+            tensors = placed(restored.tensors, done.experiment, calls.arrays)
+            samples = generation.run(generator, step, tensors, lambda: False, lambda trip: told(trip, generator.trips))
+        except NoMemory as refused:
+            raise SxError(not_given(refused)) from None
         assert samples is not None  # nobody stops it
         return Answer(generator.name, step, checkpoint, samples)
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from attrs import define, field
 
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import Diagnostic, SxError, error
 from sexpgpu.runtime.arrays import Arrays, NoMemory
 from sexpgpu.tensortype import binary_size
 
@@ -51,6 +51,15 @@ class Retry:
             actual=", ".join(facts) or None,
             help="another process may hold memory of the device; a smaller batch with more :microbatches needs less",
         )
+
+
+def not_given(refused: NoMemory) -> Diagnostic:
+    """`E-MEM-002`: what is said where nothing can be tried once more."""
+    return Diagnostic(
+        "E-MEM-002",
+        f"the device could not allocate {refused.nbytes} bytes; the run does not fit it",
+        help="a smaller model or batch, or more :microbatches",
+    )
 
 
 def plan_line(planned: int, free: int | None) -> str:

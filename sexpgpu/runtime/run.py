@@ -28,7 +28,7 @@ from sexpgpu.runtime.manifest import manifest_json
 from sexpgpu.runtime.plan import Plan, evaluation_steps, make_plan, turns
 from sexpgpu.runtime.progress import Progress
 from sexpgpu.runtime.restore import require_checkpoint
-from sexpgpu.runtime.room import peak_line, plan_line
+from sexpgpu.runtime.room import not_given, peak_line, plan_line
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.start import Start, begin, find_start
 from sexpgpu.runtime.status import Status
@@ -170,15 +170,14 @@ def _tell_peak(arrays: Arrays, events: EventStream, progress: Progress, step: in
 
 
 def _told(fault: SxError | OSError | MemoryError | NoMemory, directory: Path) -> Diagnostic:
-    help = "a smaller model or batch, or more :microbatches"
     match fault:
         case NoMemory():
-            what = f"the device could not allocate {fault.nbytes} bytes"
-            return Diagnostic("E-MEM-002", f"{what}; the run does not fit it", help=help)
+            return not_given(fault)
         case SxError():
             return fault.diagnostic
         case OSError():
             return _not_written(directory, fault)
+    help = "a smaller model or batch, or more :microbatches"
     return Diagnostic("E-MEM-002", "there is not enough memory for this run", actual=str(fault) or None, help=help)
 
 

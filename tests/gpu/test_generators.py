@@ -84,3 +84,9 @@ def test_a_checkpoint_of_one_device_goes_on_on_another(folder: Path) -> None:
     done = sexpgpu("run", folder / "story.sx", "--device", "cpu", "--out", out, "--resume", "latest", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["step"] == 4
+
+
+def test_a_generator_that_finds_no_memory_says_so(folder: Path) -> None:
+    done = sexpgpu("generate", folder / "sim", "story", SEXPGPU_DEVICE="sim", SEXPGPU_MEMORY="1KiB")
+    assert done.returncode == 1
+    assert "error[E-MEM-00" in done.stderr
