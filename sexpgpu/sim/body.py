@@ -249,14 +249,25 @@ def _operand(c: Cursor, body: Body) -> Operand:
 
 
 def _atom(c: Cursor, body: Body) -> Operand:
-    if c.peek() == "!":
-        c.next()
+    word = c.peek()
+    if word[:1] == "%":
+        c.at += 1
+        name = body.resolve(word)
+        if name in body.registers:
+            return Reg(name)
+        if word in SPECIALS or word.startswith("%envreg"):
+            return Special(word)
+        raise c.fault(f"{word} is no register")
+    if word == "!":
+        c.at += 1
         name = body.resolve(c.next())
+        if name not in body.registers:
+            raise c.fault(f"{name} is no register")
         return Reg(name, negated=True)
     value = c.literal()
     if value is not None:
         return value
-    word = c.next()
+    c.next()
     if word == "_":
         return Sink()
     if word == "WARP_SZ":
@@ -264,10 +275,6 @@ def _atom(c: Cursor, body: Body) -> Operand:
     name = body.resolve(word)
     if name in body.registers:
         return Reg(name)
-    if word in SPECIALS or word.startswith("%envreg"):
-        return Special(word)
-    if word.startswith("%"):
-        raise c.fault(f"{word} is no register")
     offset = _offset(c)
     return Address(Name(name), offset) if offset else Name(name)
 

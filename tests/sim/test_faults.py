@@ -157,6 +157,7 @@ NO_PTX = {
     "no head": ".visible .entry k() { ret; }",
     "an open body": HEAD + ".visible .entry k() { ret;",
     "an undeclared register": entry("add.u32 %undeclared, %i, 1;"),
+    "an undeclared predicate": entry(".reg .pred %u; not.pred %u, !%undeclared;"),
     "an unfinished instruction": entry("add.u32 %i %i;"),
     "a directive": HEAD + ".nonsense 3\n",
     "a type": entry(".reg .b7 %x;"),
