@@ -5,16 +5,21 @@ Everything is read from the module, so no device has to be there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 from attrs import evolve
 
+from sexpgpu.dialects.groups import group_of
 from sexpgpu.driver.compile import Compilation
-from sexpgpu.driver.explain_text import size
+from sexpgpu.driver.explain_text import plural, size
 from sexpgpu.driver.lowered import FAMILIES, cpu_lowering, functions_of, rows_of
 from sexpgpu.driver.lowering import Lowering
 from sexpgpu.driver.pipeline import run_named
 from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, total, traffic_of
+from sexpgpu.passes.flow import operations_of
+from sexpgpu.passes.gpu.annotation import read_launches
 
 
 def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering:
@@ -32,7 +37,7 @@ def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering
 def device_lowering(done: Compilation, target: str, device: str) -> Lowering:
     """What the passes of `target`, a chip, made of each graph; `device` names what runs it, in words."""
     chip = CHIPS[target]
-    return Lowering(device, rows_of(done), tuple(_notes(chip, step_traffic(done, chip))))
+    return Lowering(device, rows_of(done), (*_notes(chip, step_traffic(done, chip)), *_libraries(done)))
 
 
 def step_traffic(done: Compilation, chip: Chip) -> list[Traffic]:
@@ -55,6 +60,22 @@ def _notes(chip: Chip, step: list[Traffic]) -> Iterator[tuple[str, str]]:
     yield "predicted", f"{_time(whole.seconds)} on {chip.name} (data sheet)"
     for each in by_family(step):
         yield f"  {FAMILIES[each.family]}", _line(each)
+
+
+def _libraries(done: Compilation) -> Iterator[tuple[str, str]]:
+    """Of the steps that a library could compute, whether it is there to be measured."""
+    found: Counter[str] = Counter()
+    for _, func in functions_of(done):
+        for op in operations_of(func)[:-1]:
+            group = group_of(op)
+            launches = read_launches(group[1]) if group is not None else None
+            if group is not None and launches is not None and launches.library is not None:
+                found[group[0].family] += 1
+    for family, count in found.items():
+        if find_spec("cudnn") is None:
+            yield family, "own kernels: cuDNN is not installed"
+        else:
+            yield family, f"{plural(count, 'call')} by cuDNN or own kernels, as a GPU measures them"
 
 
 def _line(each: Traffic) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,15 @@ from click.testing import CliRunner
 
 from bench.curves.product import Events
 from bench.gpu import kernels
-from bench.gpu.cases import PARTS, TOY_TRAIN, Setting
+from bench.gpu.cases import HERE, PARTS, TOY_TRAIN, Checked, Setting, Stepped, Trained
 from bench.gpu.reference import asked
 from bench.gpu.rows import Row, append, read, table
 from bench.gpu.run import _run_case, main, run_part
 from bench.gpu.train import compared
 from sexpgpu.dialects.opdef import Array
+from sexpgpu.driver.compile import compiling
 from sexpgpu.interp.reference import results_of
+from sexpgpu.lang.selection import Selection
 
 OPTIONS = ["--device", "sim", "--sizes", "toy", "--torch", sys.executable]
 
@@ -100,3 +102,24 @@ def test_rows_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
     assert read(file) == rows
     assert "1.50x" in table(rows)
     assert "FAIL why" in table(rows)
+
+
+def full_cases() -> Iterator[tuple[Path, Selection]]:
+    for part in PARTS.values():
+        for case in part.full:
+            if isinstance(case, Checked):
+                yield case.file, Selection(case.variant, case.sets)
+            elif isinstance(case, Trained):
+                yield case.file, Selection(None, tuple([flag for flag in case.flags if "=" in flag]))
+            elif isinstance(case, Stepped):
+                yield HERE / f"{case.file}.sx", Selection(None, tuple([f"{k}={v}" for k, v in case.knobs.items()]))
+
+
+def test_the_full_cases_trace() -> None:
+    """A knob that a file does not have would be noticed on a GPU's time else."""
+    wrong = {}
+    for file, selection in full_cases():
+        with compiling(file, selection, pipeline=None) as done:
+            if done.diagnostics.errors:
+                wrong[file.name, selection] = [each.message for each in done.diagnostics.errors]
+    assert wrong == {}

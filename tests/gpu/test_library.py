@@ -17,17 +17,22 @@ from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.opdef import Array
 from sexpgpu.dialects.ops import OPS
+from sexpgpu.driver import lowered_device
+from sexpgpu.driver.compile import compiling
+from sexpgpu.driver.lowered_device import lowering_for
 from sexpgpu.gpu.driver import Execute
 from sexpgpu.gpu.library import cudnn as frontend
 from sexpgpu.gpu.library.choice import Libraries
 from sexpgpu.gpu.library.cudnn import Cudnn, build_graph, open_cudnn
 from sexpgpu.gpu.memory import from_stored, stored_dtype, to_stored
 from sexpgpu.gpu.sim import SimDriver
+from sexpgpu.lang.selection import Selection
 from sexpgpu.plan.records import DevicePlans, Launches, Library, LibraryTensor
 from sexpgpu.sim import Checks
 from sexpgpu.tensortype import DType, TensorType
 from tests.gpu.devices import Simulated, compiled, type_of
 
+GPT = Path(__file__).resolve().parents[2] / "bench" / "gpu" / "gpt.sx"
 BATCH, HEADS, ROWS, LENGTH = 2, 3, 24, 16
 WIDTH = HEADS * LENGTH
 FORM: dict[str, Any] = {"scale": 1 / math.sqrt(LENGTH), "causal": True, "window": 0, "rounded": True}
@@ -221,3 +226,16 @@ def test_a_graph_that_cudnn_refuses_leaves_the_kernels() -> None:
     opened = Cudnn(module, None, "9", lambda size: 0)
     assert opened.executable(library) is None
     assert opened.refused == {library: "no engine"}
+
+
+def test_the_report_says_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def notes() -> dict[str, str]:
+        with compiling(GPT, Selection("toy"), pipeline="shared") as done:
+            return dict(lowering_for(done, "cuda", "sm_90").notes)
+
+    for found, wanted in (
+        (None, "own kernels: cuDNN is not installed"),
+        (object(), "2 calls by cuDNN or own kernels, as a GPU measures them"),
+    ):
+        monkeypatch.setattr(lowered_device, "find_spec", lambda name, found=found: found)
+        assert notes()["attention"] == wanted
