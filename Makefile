@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help train check format lit test test-all tiny bench curves clean
+.PHONY: help train check format lit test test-all tiny bench gpu curves clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -50,6 +50,9 @@ bench: $(READY)  ## how long `check`, a save and loading take, evaluation beside
 	$(BIN)/python -m bench.evaluator
 	$(BIN)/python -m bench.sim_time
 	$(BIN)/python -m bench.two_steps
+
+gpu: $(READY)  ## on a machine with a GPU: every kernel against the interpreter, training, times beside PyTorch's
+	$(BIN)/python -m bench.gpu.run
 
 curves: $(READY)  ## train from published weights and order, compare with the published numbers
 	$(BIN)/python -m bench.curves.run

@@ -54,7 +54,7 @@ def shown_driver(version: int) -> str:
 
 def probe() -> list[Probe]:
     """Driver, GPUs, then the libraries, each looked at only where what it needs is there."""
-    return [*_driver(), _jit_link(), _library("cudnn", "cuDNN", "products and attention run as generated kernels"),
+    return [*_driver(), _jit_link(), _library("cudnn", "cuDNN", "attention runs as generated kernels"),
             _library("nccl", "NCCL", "a run takes one GPU")]  # fmt: skip
 
 
