@@ -19,6 +19,7 @@ from sexpgpu.dialects.context import Context
 from sexpgpu.passes.base import Pass
 from sexpgpu.passes.gpu.modules import gpu_modules, replaced
 
+ROLLED = "llvm.loop_annotation"
 CHIPS = {"sm_80": "+ptx80", "sm_90": "+ptx80", "sm_90a": "+ptx80", "sm_100": "+ptx86"}
 """The chips that kernels are made for, and the version of PTX that each is given."""
 PIPELINE = (
@@ -44,5 +45,15 @@ class ToNvvm(Pass):
         found = gpu_modules(module)
         for op in found:
             (made,) = replaced(op, context, PIPELINE)
+            _keep_rolled(made)
             made.attributes["targets"] = ir.ArrayAttr.get([target], context=context.mlir)
         return f"for {self.chip}"
+
+
+def _keep_rolled(kernels: Any) -> None:
+    """Give branches what was said of their loops, which upstream's conversion leaves beside them."""
+    for func in kernels.regions[0].blocks[0].operations:
+        for block in func.regions[0].blocks if func.regions else ():
+            end = block.operations[len(block.operations) - 1]
+            if ROLLED in end.attributes:
+                end.attributes["loop_annotation"] = end.attributes[ROLLED]

@@ -19,6 +19,7 @@ from sexpgpu.passes.gpu.registers import BYTES, FLOATS, WARP, Index, KernelModul
 
 __all__ = ["BYTES", "FLOATS", "WARP", "Index", "Kernel", "KernelModule", "Loop", "Pointer", "Reg", "Writer"]
 
+_ROLLED = "#llvm.loop_annotation<unroll = <disable = true>>"
 _DYNAMIC = -2147483648  # `getelementptr` reads this index from an operand
 
 
@@ -260,11 +261,18 @@ class Kernel(Instructions):
         return [Reg(v, o.type, o.lanes) for v, o in zip(op.results, otherwise, strict=True)]
 
     @contextmanager
-    def loop(self, start: Index, stop: Index, step: Index, carried: Sequence[Reg] = ()) -> Iterator[Loop]:
-        """A loop: within the block `loop.index` and `loop.carried` are a turn's; `loop.next(...)` ends the turn."""
+    def loop(
+        self, start: Index, stop: Index, step: Index, carried: Sequence[Reg] = (), *, rolled: bool = False
+    ) -> Iterator[Loop]:
+        """A loop: within the block `loop.index` and `loop.carried` are a turn's; `loop.next(...)` ends the turn.
+
+        `rolled`: its turns stay one piece of code, since the registers of several at once would not do.
+        """
         kept = [c.value for c in carried]
         operands = [self.reg(start).value, self.reg(stop).value, self.reg(step).value, *kept]
         op = self._create("scf.for", [v.type for v in kept], operands, {}, regions=1)
+        if rolled:
+            op.attributes["llvm.loop_annotation"] = ir.Attribute.parse(_ROLLED, self.module.context.mlir)
         types = [self.type(self.index), *(v.type for v in kept)]
         body = op.regions[0].blocks.append(*types, arg_locs=[self.location] * len(types))
         number, *values = body.arguments

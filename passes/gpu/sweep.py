@@ -61,7 +61,7 @@ def dots(k: Kernel, kept: Rows, rows: Sequence[Index], swept: Rows, row: Index) 
     zeros = [k.const(0, type) for _ in rows]
     if not kept.length:
         return zeros
-    with k.loop(0, kept.length, max(lanes, 1), zeros) as turn:
+    with k.loop(0, kept.length, max(lanes, 1), zeros, rolled=True) as turn:
         other = swept.at(k, row, turn.index, lanes)
         sums = []
         for mine, total in zip(rows, turn.carried, strict=True):

@@ -61,3 +61,5 @@ func.func @f32(%q: tensor<1x2x64x64xf32>, %k: tensor<1x2x64x64xf32>, %v: tensor<
 // PTX-NOT: .local
 // PTX-NOT: atom.
 // PTX-NOT: {{[^a]}}red.global
+// The turns of a product with a row stay apart: many at once would not fit into registers.
+// PTX-DAG: .pragma {{.*}}nounroll
