@@ -31,14 +31,26 @@ def rows(setting: Setting, shapes: Sequence[Attention]) -> Iterator[Row]:
     theirs = asked(setting, wanted)
     with opened(setting.device) as device:
         for place, shape in enumerate(shapes):
-            for backward, (seconds, error) in enumerate(_measured(device, shape, once=setting.toy)):
-                other = theirs.seconds[2 * place + backward]
-                note = f"error {error:.1e}" + (f"; {theirs.lacking}" if other is None else "")
-                name = f"{shape.name} {'backward' if backward else 'forward'}"
-                yield Row("", name, seconds * 1e3, None if other is None else other * 1e3, "ms", error <= BOUND, note)
+            yield from _rows(device, shape, theirs.seconds[2 * place : 2 * place + 2], theirs.lacking, once=setting.toy)
 
 
-def _measured(device: Device, shape: Attention, *, once: bool) -> Iterator[tuple[float, float]]:
+def _rows(
+    device: Device, shape: Attention, theirs: Sequence[float | None], lacking: str, *, once: bool
+) -> Iterator[Row]:
+    """Our kernels; then, on a device that has libraries, what is chosen of both."""
+    assert device.pool is not None
+    libraries = device.pool.driver.libraries
+    for chosen in (False, True) if libraries is not None and libraries.open is not None else (False,):
+        for number, (seconds, error) in enumerate(_measured(device, shape, once=once, libraries=chosen)):
+            other = theirs[number]
+            note = f"error {error:.1e}" + (f"; {lacking}" if other is None else "")
+            name = f"{shape.name} {'backward' if number else 'forward'}"
+            if chosen and libraries is not None:
+                name, note = f"{name}, chosen", f"{note}; {libraries.name} or our kernels"
+            yield Row("", name, seconds * 1e3, None if other is None else other * 1e3, "ms", error <= BOUND, note)
+
+
+def _measured(device: Device, shape: Attention, *, once: bool, libraries: bool) -> Iterator[tuple[float, float]]:
     rng = np.random.default_rng(6)
     q, k, v, g = (_drawn(rng, type) for type in (shape.query, shape.key, shape.key, shape.query))
     line = TensorType(shape.query.shape[:3], "f32")
@@ -47,20 +59,20 @@ def _measured(device: Device, shape: Attention, *, once: bool) -> Iterator[tuple
         return list(b.several("attention", *values, **shape.attrs))
 
     def backward(b: Builder, values: Sequence[Val]) -> Sequence[Val]:
-        return list(b.several("attention_grad", *values, **shape.attrs))
+        g, *rest = values
+        return list(b.several("attention_grad", g, b.constant(0.0, line), *rest, **shape.attrs))
 
     pool = device.pool
     assert pool is not None
     given = [upload(pool, x, t) for x, t in ((q, shape.query), (k, shape.key), (v, shape.key))]
-    found = timed(device, program_of(device, [x.type for x in given], forward), given, once=once)
+    found = timed(device, program_of(device, [x.type for x in given], forward, libraries=libraries), given, once=once)
     y, lse = found.results
     group = shape.heads // (shape.kv or shape.heads)
     first = [q[:1, :group], k[:1, :1], v[:1, :1]]
     wanted = OPS["attention"].numpy(*first, **shape.attrs)
     yield found.seconds, _error([y], wanted[:1], group)
-    h = upload(pool, np.zeros(line.shape, np.float32), line)
-    more = [upload(pool, g, shape.query), h, *given, y, lse]
-    found = timed(device, program_of(device, [x.type for x in more], backward), more, once=once)
+    more = [upload(pool, g, shape.query), *given, y, lse]
+    found = timed(device, program_of(device, [x.type for x in more], backward, libraries=libraries), more, once=once)
     saved = (round_bf16(wanted[0]), wanted[1])
     slopes = OPS["attention_grad"].numpy(
         g[:1, :group], np.zeros((1, group, shape.seq), np.float32), *first, *saved, **shape.attrs

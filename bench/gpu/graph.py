@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from mlir import ir
 
 from sexpgpu.dialects.builder import Builder, Val
@@ -19,6 +19,7 @@ from sexpgpu.gpu.program import DeviceArena, DeviceProgram
 from sexpgpu.passes import PASSES, PIPELINES
 from sexpgpu.passes.base import parse_pass, run_pipeline
 from sexpgpu.passes.gpu.plans import device_plans_of
+from sexpgpu.plan.records import GraphPlan, Launches
 from sexpgpu.tensortype import TensorType
 
 Build = Callable[[Builder, Sequence[Val]], Sequence[Val]]
@@ -26,8 +27,8 @@ REPEATS, CALLS = 7, 10
 """Timings, of which the median counts, and the calls of each."""
 
 
-def program_of(device: Device, types: Sequence[TensorType], build: Build) -> DeviceProgram:
-    """The graph that `build` makes of arguments of these types."""
+def program_of(device: Device, types: Sequence[TensorType], build: Build, *, libraries: bool = False) -> DeviceProgram:
+    """The graph that `build` makes of arguments of these types; with `libraries` they may compute steps of it."""
     assert device.pool is not None
     with open_context() as context:
         module = _module(context, types, build)
@@ -35,7 +36,17 @@ def program_of(device: Device, types: Sequence[TensorType], build: Build) -> Dev
         run_pipeline(module, context, [parse_pass(spec, PASSES) for spec in specs])
         plans = device_plans_of(module)
     functions = {name: f for each in plans.modules for name, f in device.pool.driver.load(each).items()}
-    return DeviceProgram(plans.plans["f"], functions, DeviceArena(device.pool))
+    plan = plans.plans["f"]
+    return DeviceProgram(plan if libraries else _without_libraries(plan), functions, DeviceArena(device.pool))
+
+
+def _without_libraries(plan: GraphPlan) -> GraphPlan:
+    """The same by our kernels alone."""
+    steps = [
+        evolve(step, how=evolve(step.how, library=None)) if isinstance(step.how, Launches) else step
+        for step in plan.steps
+    ]
+    return evolve(plan, steps=tuple(steps))
 
 
 def _module(context: Context, types: Sequence[TensorType], build: Build) -> Any:
