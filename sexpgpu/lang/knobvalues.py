@@ -62,13 +62,16 @@ def _check_option(name: str, value: Any, place: Place) -> None:
         raise fault(place, "E-KNOB-005", f":doc takes a string, found {show(value)}")
 
 
-def as_kind(value: Any, default: Any, options: dict[str, Any]) -> Any:
-    """A bare word given by `--set` is what the knob takes: a string, a keyword, a truth value, or a symbol."""
+def as_kind(value: Any, spelt: str, default: Any, options: dict[str, Any]) -> Any:
+    """A bare word given by `--set` is what the knob takes: a string, a keyword, a truth value, or a symbol.
+
+    A string is the word as it is `spelt`; of a word with bars or backslashes it is the name that they make.
+    """
     if isinstance(value, Symbol) and not value.keyword:
         if default in (T, NIL) and "choices" not in options:
             return {"true": T, "false": NIL}.get(value.name, value)
         if isinstance(default, str):
-            return value.name
+            return value.name if "|" in spelt or "\\" in spelt else spelt
         if isinstance(default, Symbol) and default.keyword and value is not NIL:
             return keyword(value.name)
     return value

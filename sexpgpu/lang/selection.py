@@ -14,7 +14,7 @@ from sexpgpu.experiment import KnobSource, KnobValue
 from sexpgpu.lang.analyze.core import Analyzer
 from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed
 from sexpgpu.lang.builtin import show
-from sexpgpu.lang.edits import replaced
+from sexpgpu.lang.edits import replaced, text_at
 from sexpgpu.lang.forms import Cons, Source, Symbol, keyword, symbol
 from sexpgpu.lang.knobvalues import KNOBS, KnobDeclaration, as_kind, check_value, declaration, options_of
 from sexpgpu.lang.module import GlobalVariable, Module
@@ -246,7 +246,7 @@ def _read_set(knob: str, text: str) -> _Given:
     wrong = next((d.message for d in found if d.severity == "error"), None)
     if wrong is not None or len(forms) != 1:
         raise error("E-KNOB-003", f"--set {knob}={text}: {wrong or 'expected one value'}")
-    return _Given(forms[0].datum, Place(source, 0, len(text)), "set", literal=True)
+    return _Given(forms[0].datum, Place(source, forms[0].start, forms[0].end), "set", literal=True)
 
 
 # The forms.
@@ -270,7 +270,7 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
         if given is not None:
             value_place, source = given.place, given.source
             value = (
-                as_kind(given.form, default, options)
+                as_kind(given.form, text_at(given.place), default, options)
                 if given.literal
                 else session.evaluate_form(given.form, module, given.place)
             )

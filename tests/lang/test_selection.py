@@ -46,6 +46,10 @@ def evaluated(folder: Path, text: str, selection: Selection) -> tuple[Session, l
         (Selection("generated"), '(7.0 4 8 :relu "x" 3)'),
         (Selection(sets=("layers=1", "layers=2")), '(0.001 2 4 :relu "x" 3)'),
         (Selection(sets=("LAYERS=1", "Lr=2")), '(2.0 1 2 :relu "x" 3)'),
+        (Selection(sets=("name=w/OK9.csv",)), '(0.001 4 8 :relu "w/OK9.csv" 3)'),
+        (Selection(sets=("name= 280kB ", "act=GELU")), '(0.001 4 8 :gelu "280kB" 3)'),
+        (Selection(sets=("name=|A b|C",)), '(0.001 4 8 :relu "A bc" 3)'),
+        (Selection(sets=("name=NIL",)), '(0.001 4 8 :relu "NIL" 3)'),
     ],
 )
 def test_values(tmp_path: Path, selection: Selection, values: str) -> None:
