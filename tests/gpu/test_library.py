@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from attrs import define, evolve, field
 
+from sexpgpu.diag import error
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.opdef import Array
@@ -167,6 +168,20 @@ def test_without_memory_to_measure_kernels_run() -> None:
     how = next(step.how for step in plans().plans["f"].steps if isinstance(step.how, Launches) and step.how.library)
     assert libraries.choose(driver, how, [64] * 6, lambda places: ()) is None
     assert libraries.chosen == {}
+
+
+def test_a_library_that_fails_when_it_is_measured_leaves_the_kernels() -> None:
+    def fail(addresses: Sequence[int]) -> None:
+        raise error("E-DEV-005", "the GPU failed at a graph of cuDNN's", actual="no engine")
+
+    driver = SimDriver()
+    driver.libraries = Libraries("failing", lambda library: fail)
+    made = plans()
+    rng = np.random.default_rng(8)
+    arrays = [round_bf16(rng.standard_normal(type.shape, np.float32)) for type in (PACKED, OUTER)]
+    found = [x.numpy() for x in Simulated(driver).program(made)(arrays)]
+    for got, want in zip(found, ran(made, libraries=False)[0], strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 def test_what_suits() -> None:

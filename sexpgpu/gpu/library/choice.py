@@ -18,6 +18,7 @@ import numpy as np
 from attrs import define, field
 
 from sexpgpu import __version__
+from sexpgpu.diag import SxError
 from sexpgpu.gpu.driver import Call, Command, Driver, Execute, NoMemory
 from sexpgpu.plan.arena import aligned
 from sexpgpu.plan.records import Launches, Library, LibraryTensor
@@ -58,7 +59,10 @@ class Libraries:
         if library not in self.chosen:
             key = self._key(driver, how)
             kept = self._kept()
-            times = kept.get(key) or _measured(driver, library, execute, sizes, own)
+            try:
+                times = kept.get(key) or _measured(driver, library, execute, sizes, own)
+            except SxError:  # where it is the device that failed, the next kernel tells
+                self._ready[library] = times = None
             if times is None:
                 return None
             if key not in kept:
@@ -103,10 +107,10 @@ def _measured(
     driver.fill(base, 0, offsets[-1])
     places = [base + offset for offset in offsets[:-1]]
     call = Call(execute, np.array(addresses_of(library, places), np.uint64))
-    found = {"kernels": _seconds(driver, own(places)), "library": _seconds(driver, [call])}
-    driver.synchronize()
-    driver.free(base)
-    return found
+    try:
+        return {"kernels": _seconds(driver, own(places)), "library": _seconds(driver, [call])}
+    finally:
+        driver.free(base)
 
 
 def addresses_of(library: Library, places: Sequence[int]) -> list[int]:

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from sexpgpu.diag import error
-from sexpgpu.gpu.driver import Execute
+from sexpgpu.gpu.driver import Execute, NoMemory
 from sexpgpu.plan.records import Library, LibraryTensor
 
 NOT_INSTALLED = "cuDNN is not installed"
@@ -106,7 +106,7 @@ class Cudnn:
             graph.check_support()
             graph.build_plans()
             workspace = self.allocate(max(int(graph.get_workspace_size()), 1))
-        except (self.module.cudnnGraphNotSupportedError, RuntimeError, ValueError) as fault:
+        except (self.module.cudnnGraphNotSupportedError, NoMemory, RuntimeError, ValueError) as fault:
             self.refused[library] = _first_line(fault)
             return None
 
