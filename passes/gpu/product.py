@@ -27,7 +27,7 @@ from sexpgpu.passes.gpu.product_fma import MultiplyAdd, multiplied
 from sexpgpu.passes.gpu.product_pipeline import accumulate
 from sexpgpu.passes.gpu.product_results import Product, Results
 from sexpgpu.passes.gpu.product_tensor import WarpProducts
-from sexpgpu.passes.gpu.product_tiling import REGISTERS, Problem, Tiling, tiling_of
+from sexpgpu.passes.gpu.product_tiling import MULTIPROCESSORS, REGISTERS, Problem, Tiling, tiling_of
 from sexpgpu.passes.gpu.scalar import combine
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.plan.records import Launches
@@ -97,7 +97,7 @@ def _write_tiles(product: Product, tiling: Tiling, partial: int | None) -> None:
     writes = product.writes if partial is None else [partial]
     k, operands = task.begin(given, writes, tiling.blocks(problem), tiling.threads, tiling.shared)
     task.launches[-1] = evolve(task.launches[-1], how=str(tiling))
-    _limit_registers(k, tiling)
+    _limit_registers(k, tiling, problem)
     number: Index = k.block_number()
     part: Index = 0
     if tiling.parts > 1:
@@ -147,10 +147,13 @@ def _tile(k: Kernel, tiling: Tiling, problem: Problem, number: Index) -> tuple[I
     return batch, k.mul(row, tiling.rows), k.mul(column, tiling.columns)
 
 
-def _limit_registers(k: Kernel, tiling: Tiling) -> None:
-    """Have so many registers a thread at most that as many blocks run at once as the cost model counts on."""
+def _limit_registers(k: Kernel, tiling: Tiling, problem: Problem) -> None:
+    """Have so many registers a thread at most that as many blocks run at once as the cost model counts on, and no less
+    where there are not so many.
+    """
     needed = tiling.registers + (WIDE if k.wide and tiling.instruction == "fma" else 0)
-    blocks = min(tiling.resident, REGISTERS // (tiling.threads * needed), MOST_BLOCKS)
+    there = -(-tiling.blocks(problem) // MULTIPROCESSORS)
+    blocks = min(tiling.resident, REGISTERS // (tiling.threads * needed), MOST_BLOCKS, there)
     k.at.block.owner.attributes["nvvm.minctasm"] = ir.IntegerAttr.get(k.type("i32"), max(1, blocks))
 
 
