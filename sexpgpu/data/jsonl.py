@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def _objects(files: tuple[tuple[Path, int, int], ...]) -> Objects:
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_float=_finite)
     except json.JSONDecodeError as fault:
         raise bad_file(path, _WHAT, f"line {number}, column {fault.colno}: {fault.msg}") from None
     except (ValueError, RecursionError) as fault:
@@ -56,6 +57,14 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise bad_file(path, _WHAT, f"line {number} holds {_shown(found)}, which is no object")
     return found
+
+
+def _finite(text: str) -> float:
+    """A number's value; `ValueError` for one so large that it would be read as infinity."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is beyond the numbers of f64")
+    return number
 
 
 def first_shape(source: Jsonl, objects: Objects) -> tuple[int, ...]:
@@ -79,6 +88,9 @@ def read_jsonl(source: Jsonl, base: Path | None, dtype: DType) -> Array:
         if wrong.size:
             i = int(wrong[0])
             raise _bad(objects, i, f"{_named(source)} is no {dtype}: {_shown(records[i].tolist())}")
+    elif (beyond := np.isinf(result) & np.isfinite(values)).any():
+        i = int(np.argwhere(beyond)[0][0])
+        raise _bad(objects, i, f"{_named(source)} is beyond the numbers of {dtype}: {_shown(records[i].tolist())}")
     return result
 
 

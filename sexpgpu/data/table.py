@@ -64,8 +64,8 @@ def column_places(table: Table, columns: tuple[str | int, ...]) -> list[int]:
 
 
 def numbers(table: Table, places: list[int], dtype: DType) -> Array:
-    """The chosen cells, [rows, columns], as `dtype`; a cell that is no such number is an error that says
-    where.
+    """The chosen cells, [rows, columns], as `dtype`; a cell that is no such number, or a number so large that it
+    would be read as infinity, is an error that says where, lines and columns counted from 1.
     """
     cells = [row[place] for row in table.rows for place in places]
     target = NUMPY_DTYPE[dtype]
@@ -79,8 +79,11 @@ def numbers(table: Table, places: list[int], dtype: DType) -> Array:
         values = _floats(table, places, cells)
     with np.errstate(over="ignore", invalid="ignore"):  # what does not fit differs below, and is told there
         result = values.astype(target)
-    if dtype not in FLOATS and (unfit := np.flatnonzero(result != values)).size:
-        raise _bad_cell(table, places, int(unfit[0]), cells, f"no {dtype}")
+    if dtype not in FLOATS:
+        if (unfit := np.flatnonzero(result != values)).size:
+            raise _bad_cell(table, places, int(unfit[0]), cells, f"no {dtype}")
+    elif beyond := [int(i) for i in np.flatnonzero(np.isinf(result)) if any(map(str.isdigit, cells[int(i)]))]:
+        raise _bad_cell(table, places, beyond[0], cells, f"beyond the numbers of {dtype}")
     return result.reshape(len(table.rows), len(places))
 
 
@@ -94,7 +97,7 @@ def _floats(table: Table, places: list[int], cells: list[str]) -> Array:
 
 def _bad_cell(table: Table, places: list[int], flat: int, cells: list[str], reason: str) -> Exception:
     row, column = divmod(flat, len(places))
-    where = f"line {table.lines[row]}, column {places[column]}: {cells[flat]!r} is {reason}"
+    where = f"line {table.lines[row]}, column {places[column] + 1}: {cells[flat]!r} is {reason}"
     return bad_file(table.path, _WHAT, where)
 
 
@@ -129,8 +132,8 @@ def _place(table: Table, column: str | int) -> int:
             "E-LOAD-004",
             f"{table.path} has several columns named {column}",
             expected="one column of that name",
-            actual=f"columns {' and '.join(map(str, places))}",
-            help="a column can be named by its place",
+            actual=f"columns {' and '.join(str(place + 1) for place in places)}",
+            help=f"a column can be named by its place, counted from 0: {' or '.join(map(str, places))}",
         )
     if not places:
         near = nearest(column, table.header)

@@ -9,7 +9,7 @@ from pathlib import Path
 from attrs import define, evolve, field, frozen
 
 from sexpgpu.data.loader import OpenLoader
-from sexpgpu.diag import CallSite, Diagnostic, Note, Span, error, inside_note, warning
+from sexpgpu.diag import CallSite, Diagnostic, Note, Span, SxError, error, inside_note, warning
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.batches import shown
 from sexpgpu.runtime.calls import Tensors
@@ -70,10 +70,11 @@ class Loop:
     observed: dict[str, float] = field(factory=dict)
     _metrics: dict[str, float] = field(factory=dict, init=False)
     _pace: Pace = field(factory=Pace, init=False)
+    _refusal: tuple[int, Refusal] | None = field(default=None, init=False)
 
     def run(self) -> Outcome:
-        """Trains to the end of the plan or to a signal. `E-NUM-001` when too many steps in a row are refused,
-        `E-CKPT-005` when the last checkpoint cannot be written.
+        """Trains to the end of the plan or to a signal. `E-NUM-001` when too many steps in a row are refused, or
+        every step of a whole run, `E-CKPT-005` when the last checkpoint cannot be written.
         """
         self._evaluate()
         self._checkpoint()
@@ -86,6 +87,9 @@ class Loop:
         at_end = self.done >= self.plan.stop
         if (at_end or self.signals.stopped()) and self.keeper.last != self.done and not self._commit():
             raise error("E-CKPT-005", f"the last checkpoint, of step {self.done}, could not be written")
+        if at_end and self.skipped == self.done > 0:
+            steps = "the only step" if self.done == 1 else f"none of the {self.done} steps"
+            raise self._not_finite(f"{steps} was {'not ' if self.done == 1 else ''}finite: nothing was trained")
         return Outcome(self.done, at_end and not self._pending(), self._metrics)
 
     def _train(self) -> None:
@@ -144,9 +148,8 @@ class Loop:
         """Reports a refused step; the last one that is allowed ends the run, its last good state
         committed.
         """
-        span = self._place_of(refusal.tensor)
-        made = "update" if refusal.updating else "gradient"
-        what = {None: "the gradient norm", "loss": "the loss"}.get(refusal.tensor, f"the {made} of {refusal.tensor}")
+        self._refusal = (step, refusal)
+        span, what = self._place_of(refusal.tensor), _guilty(refusal)
         where = "" if refusal.microbatch is None else f", microbatch {refusal.microbatch}"
         message = f"step {step}{where}: {what} is not finite; nothing of the step is kept"
         notes = [] if refusal.origin is None else _origin_notes(*refusal.origin)
@@ -165,15 +168,24 @@ class Loop:
         self.report(evolve(warning("W-NUM-001", message, span), notes=tuple(notes)))
         if self.skipped >= self.experiment.run.max_skipped:
             self._commit()
-            raise error(
-                "E-NUM-001",
-                f"{self.skipped} steps in a row were not finite",
-                span,
-                expected="a finite loss, gradient norm and update",
-                actual=f"{what} is not, at step {step}",
-                notes=[*notes, Note(f"records {shown(refusal.records)}")],
-                help="the newest checkpoint has the last good state; try a lower rate or `:clip-norm`",
-            )
+            raise self._not_finite(f"{self.skipped} steps in a row were not finite")
+
+    def _not_finite(self, message: str) -> SxError:
+        """`E-NUM-001`, with what the last refused step of this process knows of the reason."""
+        expected = "a finite loss, gradient norm and update"
+        if self._refusal is None:
+            return error("E-NUM-001", message, expected=expected)
+        step, refusal = self._refusal
+        notes = [] if refusal.origin is None else _origin_notes(*refusal.origin)
+        return error(
+            "E-NUM-001",
+            message,
+            self._place_of(refusal.tensor),
+            expected=expected,
+            actual=f"{_guilty(refusal)} is not, at step {step}",
+            notes=[*notes, Note(f"records {shown(refusal.records)}")],
+            help="the newest checkpoint has the last good state; try a lower rate or `:clip-norm`",
+        )
 
     def _place_of(self, tensor: str | None) -> Span | None:
         if tensor == "loss":
@@ -257,6 +269,12 @@ class Loop:
             self.done, self.skipped, tuple(self.evaluated), 0, stage=self.trainer.stage, observed=dict(self.observed)
         )
         return self.keeper.commit(position, self.tensors)
+
+
+def _guilty(refusal: Refusal) -> str:
+    """What of a refused step was not finite."""
+    made = "update" if refusal.updating else "gradient"
+    return {None: "the gradient norm", "loss": "the loss"}.get(refusal.tensor, f"the {made} of {refusal.tensor}")
 
 
 def _origin_notes(what: str, span: Span | None) -> list[Note]:

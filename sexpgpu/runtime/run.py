@@ -181,6 +181,18 @@ def _told(fault: SxError | OSError | MemoryError | NoMemory, directory: Path) ->
     return Diagnostic("E-MEM-002", "there is not enough memory for this run", actual=str(fault) or None, help=help)
 
 
+def _internal(fault: Exception) -> str:
+    return f"a fault of sexpgpu: {type(fault).__name__}: {fault}"
+
+
+def _tell_error(error: Diagnostic, step: int, events: EventStream | None, status: Status) -> None:
+    """The last event and the last status of a run that an error ends."""
+    if events is not None:
+        at = str(error.span) if error.span else None
+        events.write("error", step, code=error.code, message=error.message, at=at)
+    status.update("failed", {"step": step}, error)
+
+
 def _not_written(directory: Path, fault: OSError) -> Diagnostic:
     where = f" ({fault.filename})" if fault.filename else ""
     reason = f"{fault.strerror or fault}{where}"
@@ -255,11 +267,13 @@ def _run_in(
     except (SxError, OSError, MemoryError, NoMemory) as fault:
         error = _told(fault, directory.path)
         step = loop.done if loop is not None else accepted.start.position.step
-        if events is not None:
-            at = str(error.span) if error.span else None
-            events.write("error", step, code=error.code, message=error.message, at=at)
-        status.update("failed", {"step": step}, error)
+        _tell_error(error, step, events, status)
         return _failed(error, reports, directory.path, step, status.steps)
+    except Exception as fault:
+        # A fault of ours: it goes on to whoever called, but the directory is not to say that the run is under way.
+        step = loop.done if loop is not None else accepted.start.position.step
+        _tell_error(Diagnostic("E-INT-001", _internal(fault)), step, events, status)
+        raise
     finally:
         if events is not None:
             events.close()

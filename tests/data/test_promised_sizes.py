@@ -79,11 +79,26 @@ def test_cells_that_only_python_takes_for_numbers(cell: str, dtype: DType, tmp_p
     (tmp_path / "t.csv").write_text(f"a,b\n1,2\n3,{cell}\n", encoding="utf-8")
     found = refused(Csv("t.csv", (), 0, Declared(dtype=dtype)), tmp_path)
     assert found.code == "E-LOAD-003"
-    assert found.actual == f"line 3, column 1: {cell!r} is no number"
+    assert found.actual == f"line 3, column 2: {cell!r} is no number"
     (tmp_path / "t.jsonl").write_text(f'{{"a": 1}}\n{{"a": {cell}}}\n', encoding="utf-8")
     assert refused(Jsonl("t.jsonl", ("a",), Declared(dtype=dtype)), tmp_path).code == "E-LOAD-003"
     (tmp_path / "t.jsonl").write_text(json.dumps({"a": cell}), encoding="utf-8")
     assert refused(Jsonl("t.jsonl", ("a",), Declared(dtype=dtype)), tmp_path).code == "E-LOAD-003"
+
+
+@pytest.mark.parametrize(
+    ("cell", "dtype"), [("1e400", "f32"), ("-1e400", "f64"), ("1" + "0" * 310, "f64"), ("-4e38", "f32")]
+)
+def test_a_number_too_large_is_not_read_as_infinity(cell: str, dtype: DType, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"a,b\n1,2\n3,{cell}\n", encoding="utf-8")
+    found = refused(Csv("t.csv", ("b",), 0, Declared(dtype=dtype)), tmp_path)
+    assert (found.code, found.actual) == ("E-LOAD-003", f"line 3, column 2: {cell!r} is beyond the numbers of {dtype}")
+    number = cell if "e" in cell else cell + ".0"
+    (tmp_path / "t.jsonl").write_text(f'{{"a": 1}}\n{{"a": {number}}}\n', encoding="utf-8")
+    found = refused(Jsonl("t.jsonl", ("a",), Declared(dtype=dtype)), tmp_path)
+    assert found.code == "E-LOAD-003"
+    assert str(found.actual).startswith("line 2: ")
+    assert "is beyond the numbers of" in str(found.actual)
 
 
 def test_what_stays_a_number(tmp_path: Path) -> None:

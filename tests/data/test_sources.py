@@ -147,7 +147,7 @@ def test_numbers_of_another_kind_are_told_without_a_warning(tmp_path: Path) -> N
         with pytest.raises(SxError) as caught:
             open_source(source, tmp_path)
         assert caught.value.diagnostic.code == "E-LOAD-003"
-        assert caught.value.diagnostic.actual == f"line 3, column 0: '{cell}' is no {dtype}"
+        assert caught.value.diagnostic.actual == f"line 3, column 1: '{cell}' is no {dtype}"
 
 
 def test_headers_that_name_badly(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_headers_that_name_badly(tmp_path: Path) -> None:
     (tmp_path / "narrow.csv").write_text("a,b\n1,2,3\n", encoding="utf-8")
     (tmp_path / "none.csv").write_text("1,2,3\n", encoding="utf-8")
     for name, expected, actual in (
-        ("twice", "one column of that name", "columns 0 and 2"),
+        ("twice", "one column of that name", "columns 1 and 3"),
         ("narrow", "2 cells in a row, as the header has", "3 cells"),
         ("none", "columns by place: the file names none", "a"),
     ):
@@ -369,7 +369,7 @@ def test_ragged_and_unnumeric_tables_say_where(tmp_path: Path) -> None:
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n3\n", encoding="utf-8")
     (tmp_path / "word.csv").write_text("a,b\n1,2\n\n\n3,x\n", encoding="utf-8")
     (tmp_path / "header.csv").write_text("a,b\n", encoding="utf-8")
-    for name, where in (("ragged", "line 3"), ("word", "line 5, column 1"), ("header", "no rows")):
+    for name, where in (("ragged", "line 3"), ("word", "line 5, column 2"), ("header", "no rows")):
         with pytest.raises(SxError) as caught:
             open_source(Csv(f"{name}.csv"), tmp_path)
         assert caught.value.diagnostic.code == "E-LOAD-003"

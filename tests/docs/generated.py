@@ -97,6 +97,7 @@ FAMILIES: Final = {
     "OPT": "optimizers",
     "PARAM": "parameters",
     "READ": "reading",
+    "INT": "a fault of sexpgpu",
     "REDUCE": "what `reduce` keeps",
     "RUN": "the names and the run of an experiment",
     "SHAPE": "shapes of tensors",

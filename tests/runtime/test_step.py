@@ -180,6 +180,52 @@ def test_too_many_in_a_row_end_the_run_with_the_last_good_state(folder: Path) ->
     assert array(last_tensors(folder / "out"), "buffer/model.seen") == 2  # steps 0 and 2 were kept
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_run_without_one_finite_step_is_not_finished(steps: int, folder: Path) -> None:
+    """Fewer steps than `max_skipped`; going on with it at its end is refused as well."""
+    functions = {"train": poisoned(*range(9))}
+    engine = make_engine(folder, RunConfig(steps, None, 1, precision="f64"), functions=functions)
+    result = run(engine, options(folder / "out"))
+    assert result.error is not None
+    assert (result.code, result.error.code) == (1, "E-NUM-001")
+    assert f"at step {steps - 1}" in str(result.error.actual)
+    assert [d.code for d in result.warnings] == ["W-NUM-001"] * steps
+    assert status(folder / "out")["state"] == "failed"
+    assert events(folder / "out", "checkpoint")[-1]["step"] == steps
+    again = run(engine, options(folder / "out", resume="latest"))
+    assert again.error is not None
+    assert (again.code, again.error.code) == (1, "E-NUM-001")
+
+
+def test_one_finite_step_makes_a_run(folder: Path) -> None:
+    functions = {"train": poisoned(1, 2)}
+    engine = make_engine(folder, RunConfig(3, None, 1, precision="f64"), functions=functions)
+    assert run(engine, options(folder / "out")).code == 0
+
+
+def test_a_fault_of_ours_leaves_the_run_failed(folder: Path) -> None:
+    def broken(*inputs: np.ndarray) -> Any:
+        raise KeyError("no kernel for sx.fold")
+
+    engine = make_engine(folder, RunConfig(4, None, 1, precision="f64"), functions={"train": broken})
+    with pytest.raises(KeyError):
+        run(engine, options(folder / "out"))
+    found = status(folder / "out")
+    message = "a fault of sexpgpu: KeyError: 'no kernel for sx.fold'"
+    assert (found["state"], found["error"]) == ("failed", {"code": "E-INT-001", "message": message})
+    assert events(folder / "out")[-1]["code"] == "E-INT-001"
+
+
+def test_a_fault_of_ours_before_the_first_step(folder: Path) -> None:
+    def broken() -> Any:
+        raise AssertionError
+
+    engine = make_engine(folder, RunConfig(4, None, 1, precision="f64"), functions={"init w": broken})
+    with pytest.raises(AssertionError):
+        run(engine, options(folder / "out"))
+    assert status(folder / "out")["state"] == "failed"
+
+
 def test_an_overflowing_norm_is_refused_without_a_guilty_tensor(folder: Path) -> None:
     functions = {"train": poisoned(0, field=1, value=1e200)}
     config = RunConfig(1, None, 1, precision="f64")

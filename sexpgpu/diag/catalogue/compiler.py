@@ -63,6 +63,10 @@ ENTRIES: tuple[Entry, ...] = (
           "`new` never overwrites: name another file, or remove that one first. `generate` writes over images and "
           "arrays only with --force; without it nothing is written when one of its files is there.",
           "sexpgpu new examples/moons.sx --template mlp"),
+    Entry("E-INT-001", "a fault of sexpgpu",
+          "An exception that no experiment should be able to raise. `run` prints its traceback and ends with exit code "
+          "70; `status.json` and the events of the run keep its text under this code.",
+          ""),
     Entry("E-REDUCE-001", "no such code to keep",
           "`reduce --code` keeps a diagnostic of the list of error codes.",
           "sexpgpu reduce broken.sx --code E-SHPE-010"),

@@ -140,7 +140,8 @@ ENTRIES: tuple[Entry, ...] = (
         "E-NUM-001",
         "too many steps that were not finite",
         "A step whose loss or gradient norm is NaN or infinite changes nothing and is reported. After "
-        "`:max-skipped` of them in a row the run stops, with a checkpoint of the last good state.",
+        "`:max-skipped` of them in a row the run stops, with a checkpoint of the last good state. A run that "
+        "reaches its end without one step that was finite trained nothing, and ends in this error too.",
         "(defun objective (x y) (log (- (mse x y))))",
     ),
     Entry(
