@@ -8,6 +8,7 @@ reached, the signal is the interpreter's own.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -22,10 +23,11 @@ def _leave(number: int, frame: object) -> None:
 
 
 def _open_streams() -> None:
-    """Open what the caller has closed of the three streams, on nothing.
+    """Open what the caller has closed of the three streams, on nothing; what is printed never fails for a character.
 
     Python has None for a closed stream, and the first file opened afterwards would take its number and get what
-    is written to standard error.
+    is written to standard error. A character that the stream's encoding has no bytes for, as in the name of a file
+    that is not UTF-8, is printed as its escape.
     """
     for number in range(3):
         try:
@@ -38,6 +40,9 @@ def _open_streams() -> None:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main() -> None:

@@ -18,12 +18,13 @@ from sexpgpu.lang.readtime import READ_EVAL, has_feature, literal, required_as
 from sexpgpu.lang.tokens import (
     COMMENT_EDGE,
     LEXEME,
+    NO_TEXT,
     REST_OF_TOKEN,
     BadToken,
-    looks_like_number,
     parse_character,
     parse_number,
     parse_token,
+    suspicion,
 )
 
 DEEPEST = 2000
@@ -67,9 +68,10 @@ class Reader:
     def forms(self, start: int = 0) -> Iterator[ReadForm]:
         """The top-level forms from a character offset on."""
         text = self._source.text
-        nul = text.find("\0")
-        if nul >= 0:
-            self._fault("E-READ-011", "the file holds a NUL character: it is not a text file", nul, nul + 1)
+        strange = NO_TEXT.search(text)
+        if strange is not None:
+            what = "a NUL character" if strange[0] == "\0" else "bytes that are not UTF-8"
+            self._fault("E-READ-011", f"the file holds {what}: it is not a text file", *strange.span())
             return
         self._resume = max(start, 1 if text.startswith("\ufeff") else 0)
         while self._resume is not None:
@@ -141,14 +143,10 @@ class Reader:
                 return
             self._memo[text] = value
             if type(value) is Symbol and not value.keyword:
-                self._suspect(value.name, text, start, end)
+                within = bool(self._stack and self._stack[-1].items)
+                if (suspected := suspicion(value.name, text, within)) is not None:
+                    self._warn("W-READ-002", suspected, start, end)
         self._add(value, start, end)
-
-    def _suspect(self, name: str, text: str, start: int, end: int) -> None:
-        if looks_like_number(name) and "|" not in text and "\\" not in text:
-            self._warn("W-READ-002", f"`{text}` looks like a number but is a symbol", start, end)
-        elif name[:1] == "." and len(name) > 1 and self._stack and self._stack[-1].items:
-            self._warn("W-READ-002", f"`{text}` is a symbol; a dotted pair has a space after its dot", start, end)
 
     def _string(self, text: str, start: int, end: int) -> None:
         body = text[1:-1]

@@ -116,7 +116,7 @@ SUMMARIES: Final[dict[str, str]] = {
     "char-not-lessp": "As `char>=`, upper and lower case alike.",
     "char-code": "The Unicode code point.",
     "char-int": "As `char-code`.",
-    "code-char": "The character of a code point.",
+    "code-char": "The character of a code point; nil for a surrogate's, D800 to DFFF.",
     "character": "The character itself, or the one of a string or symbol of length one.",
     "char-upcase": "Its upper case, itself where it has none.",
     "char-downcase": "Its lower case, itself where it has none.",

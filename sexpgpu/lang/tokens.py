@@ -37,6 +37,9 @@ _FAILED_NUMBER = re.compile(r"[+-]?(?:0x[\da-f]+|\.?\d[\d_,./]*(?:[esfdl][+-]?\d
 _CODE = re.compile(r"u\+?([0-9a-f]{2,6})")
 _PIECES = re.compile(r"\\(.)|\|((?:[^|\\]|\\.)*)\||([^|\\]+)", re.DOTALL)
 
+NO_TEXT: Final = re.compile("[\\0\ud800-\udfff]")
+"""What no text file holds: NUL, and halves of surrogate pairs, which stand for bytes that are not UTF-8."""
+
 CHARACTER_NAMES: Final[dict[str, int]] = {
     "space": 32,
     "newline": 10,
@@ -100,6 +103,18 @@ def _ratio(top: int, bottom: int) -> Any:
     return value.numerator if value.denominator == 1 else value
 
 
+def suspicion(name: str, text: str, within: bool) -> str | None:
+    """What W-READ-002 says of the symbol called `name` and spelt `text`; None of most.
+
+    `within` says that it is not the first element of a list.
+    """
+    if looks_like_number(name) and "|" not in text and "\\" not in text:
+        return f"`{text}` looks like a number but is a symbol"
+    if name[:1] == "." and len(name) > 1 and within:
+        return f"`{text}` is a symbol; a dotted pair has a space after its dot"
+    return None
+
+
 def looks_like_number(name: str) -> bool:
     """Whether a symbol's spelling suggests that a number was meant (`1_000`, `1e`, `0x10`, `1.2.3`)."""
     return _FAILED_NUMBER.fullmatch(name) is not None
@@ -160,6 +175,11 @@ def _escaped(text: str) -> Symbol:
     return keyword(name) if key else symbol(name)
 
 
+def is_surrogate(code: int) -> bool:
+    """Whether a code point is half of a surrogate pair: UTF-16 has a use for it, text in UTF-8 cannot hold it."""
+    return 0xD800 <= code <= 0xDFFF
+
+
 def parse_character(name: str) -> Char:
     """The character of what follows `#\\`: itself, a name, or u and its code in hexadecimal."""
     if len(name) == 1:
@@ -168,6 +188,8 @@ def parse_character(name: str) -> Char:
     if folded in CHARACTER_NAMES:
         return character(CHARACTER_NAMES[folded])
     code = _CODE.fullmatch(folded)
+    if code is not None and is_surrogate(int(code[1], 16)):
+        raise BadToken("E-READ-007", f"{name} is half of a surrogate pair, which is no character")
     if code is not None and int(code[1], 16) <= 0x10FFFF:
         return character(int(code[1], 16))
     near = nearest(folded, CHARACTER_NAMES)

@@ -82,3 +82,22 @@ def test_a_value_without_end_is_one_error_among_the_others(tmp_path: Path) -> No
     assert (done.returncode, document["values"]) == (1, ["5"])
     places = [(d["code"], d["span"]["line"]) for d in document["diagnostics"]]
     assert sorted(places) == [("E-LIMIT-004", 2), ("E-TYPE-001", 1), ("E-TYPE-001", 4)]
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("utf-8", '"\u03bb"'), ("latin-1", r'"\u03bb"')])
+def test_what_the_encoding_lacks_is_printed_as_its_escape(encoding: str, shown: str, tmp_path: Path) -> None:
+    file = tmp_path / os.fsdecode(b"\xff.sx")
+    file.write_text('"\u03bb"\n(gone)\n', "utf-8")
+    command = [sys.executable, "-m", "sexpgpu", "eval", str(file)]
+    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert done.stdout.decode(encoding).splitlines()[0] == shown
+    assert (done.returncode, rb"\udcff.sx:2:2: error[E-NAME-002]" in done.stderr) == (1, True)
+
+
+def test_a_value_of_bytes_that_are_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "a.sx"
+    file.write_text('(defknobs (name "x"))\nname\n(code-char 55296)\n', "utf-8")
+    assert sexpgpu("eval", file).stdout == 'defknobs\n"x"\nnil\n'
+    for value in ("\udcff", '"\udcff"'):
+        done = sexpgpu("eval", file, "--set", f"name={value}")
+        assert (done.returncode, "E-KNOB-003" in done.stderr, "Traceback" in done.stderr) == (1, True, False)

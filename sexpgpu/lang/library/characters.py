@@ -13,6 +13,7 @@ from sexpgpu.lang.forms import NIL, Char, T, boolean, character
 from sexpgpu.lang.library.check import wrong_type
 from sexpgpu.lang.library.equality import folded
 from sexpgpu.lang.tokens import CHARACTER_NAMES as CODES
+from sexpgpu.lang.tokens import is_surrogate
 
 library = Library("characters")
 
@@ -71,9 +72,10 @@ def char_int(a: Any) -> Any:
 
 @library.builtin("code-char", "(code)")
 def code_char(code: Any) -> Any:
+    """The character of a code point; nil for half of a surrogate pair, which no text in UTF-8 can hold."""
     if type(code) is not int or not 0 <= code < _LARGEST:
         raise wrong_type("code-char", 0, code, f"an integer from 0 to {_LARGEST - 1}")
-    return character(code)
+    return NIL if is_surrogate(code) else character(code)
 
 
 @library.builtin("character", "(designator)")

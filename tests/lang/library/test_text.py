@@ -39,6 +39,8 @@ from tests.lang.evaluation import fault, shown
         ("(list (digit-char 11 16) (digit-char 11))", "(#\\B nil)"),
         ("(list (char-name #\\Space) (char-name #\\a) (name-char \"newline\"))", '("Space" nil #\\Newline)'),
         ("(list (alpha-char-p #\\é) (alphanumericp #\\_) (both-case-p #\\1))", "(t nil nil)"),
+        ("(list (code-char 55295) (code-char 55296) (code-char 57343) (code-char 57344))",
+         "(#\\\ud7ff nil nil #\\\ue000)"),
         ("(symbol-name 'Abc)", '"abc"'),
         ('(intern "abc")', "abc ; nil"),
         ('(intern "Abc" :keyword)', ":|Abc| ; nil"),
