@@ -31,7 +31,7 @@ def _at_least(lowest: int) -> Any:
                 owner = "the facts" if isinstance(instance, Declared) else kind(instance)
                 raise error(
                     "E-LOAD-010",
-                    f"{attribute.name} of {owner} is below {lowest}",
+                    f"{_said(attribute)} of {owner} is below {lowest}",
                     expected=f"{lowest} or more",
                     actual=str(number),
                 )
@@ -39,12 +39,17 @@ def _at_least(lowest: int) -> Any:
     return validate
 
 
+def _said(attribute: Any) -> str:
+    """What a message calls the attribute: its name, or the argument that it is where that has another."""
+    return str(attribute.metadata.get("said", attribute.name))
+
+
 def _at_most(greatest: int) -> Any:
     """A validator of a number: `E-LOAD-010` above `greatest`."""
 
     def validate(instance: object, attribute: Any, value: int) -> None:
         if value > greatest:
-            message = f"{attribute.name} of {kind(instance)} is above {greatest:,}"
+            message = f"{_said(attribute)} of {kind(instance)} is above {greatest:,}"
             raise error("E-LOAD-010", message, expected=f"{greatest:,} or less", actual=str(value))
 
     return validate
@@ -225,7 +230,7 @@ class Jsonl:
 class Arange:
     """The numbers 0 to n - 1: i32[]. `E-LOAD-010` for more than there are numbers of i32 from 0 on."""
 
-    n: int = field(validator=[_at_least(1), _at_most(1 << 31)])
+    n: int = field(validator=[_at_least(1), _at_most(1 << 31)], metadata={"said": "start (the count)"})
     from_: Cut = None
     to: Cut = None
 

@@ -87,13 +87,26 @@ def _word(source: Source, form: Written, word: str) -> Written | None:
 
 
 def _behind(form: Written, key: str) -> Written | None:
-    """What follows a keyword in a form or, where it is not there, in a list of options that the form has."""
-    for lists in ([form], [part for part in elements(form) if isinstance(part.datum, Cons)]):
+    """What follows a keyword in a form or, where it is not there, in a list of options that the form has. Any other
+    name begins a clause, (name value), of the form or of a clause of its own.
+    """
+    clauses = _lists(form)
+    if not key.startswith(":"):
+        deeper = [inner for clause in clauses for inner in _lists(clause)]
+        parts = [elements(clause) for clause in (*clauses, *deeper)]
+        return next(
+            (p[1] for p in parts if len(p) > 1 and isinstance(p[0].datum, Symbol) and _spelt(p[0].datum) == key), None
+        )
+    for lists in ([form], clauses):
         pairs = [pair for found in lists for pair in pairwise(elements(found))]
         values = [value for word, value in pairs if isinstance(word.datum, Symbol) and _spelt(word.datum) == key]
         if values:
             return values[0]
     return None
+
+
+def _lists(form: Written) -> list[Written]:
+    return [part for part in elements(form) if isinstance(part.datum, Cons)]
 
 
 def _spelt(name: Symbol) -> str:

@@ -93,6 +93,26 @@ def test_what_a_source_refuses(form: str, code: str, data: Path) -> None:
     assert [found for found, _ in run_deep(lambda: codes(write(data, loader=loader)))] == [code]
 
 
+@pytest.mark.parametrize(
+    ("loader", "column", "width"),
+    [
+        ("(defloader train-loader (:batch 4) (x xs) (y 5))", 46, 1),
+        ("(defloader y (:batch 4) (x xs) (y 5))", 35, 1),
+        ("(def five 5) (defloader train-loader (:batch 4) (x xs) (y five))", 59, 4),
+        ("(defloader train-loader (:batch 4) (stage a (x xs) (y 5)))", 55, 1),
+        ("(defloader train-loader (:batch 4) (x xs) (y (scale 'no 2)))", 53, 3),
+        ("(defloader train-loader (:batch 4) (x xs) (y (normalize ys :zscore :fit 7)))", 73, 1),
+        ("(defloader train-loader (:batch 4) (x xs) (y (concat-sources ys 8)))", 65, 1),
+        ("(defloader train-loader (:batch 4) (x xs) (y (window (by-step ys) 2)))", 54, 12),
+    ],
+)
+def test_what_is_no_source_has_its_own_place(loader: str, column: int, width: int, data: Path) -> None:
+    with compiled(write(data, loader=loader)) as done:
+        error = next(e for e in done.diagnostics.errors if e.code == "E-TYPE-014")
+    assert error.span is not None
+    assert (error.span.col, error.span.end_col) == (column, column + width)
+
+
 def trained(
     folder: Path, microbatches: int = 1, length: str = ":epochs 2", out: str = "out", **parts: str
 ) -> RunResult:

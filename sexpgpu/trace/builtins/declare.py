@@ -109,7 +109,7 @@ def generator(name: Any, options: Any, init: Any, trip: Any, emit: Any) -> Any:
             arguments.choice("defgenerator", given.get("at", "eval"), ":at", ("eval", "step")),
             _positive("defgenerator", given.get("every", 1), ":every"),
             arguments.choice("defgenerator", given.get("weights", "view"), ":weights", ("view", "train")),
-            None if text is NIL else source_argument("defgenerator :text", text),
+            None if text is NIL else source_argument("defgenerator :text", text, ":text"),
             current_span(),
         )
     )

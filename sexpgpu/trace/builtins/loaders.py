@@ -7,7 +7,7 @@ from typing import Any
 
 from sexpgpu.data import facts
 from sexpgpu.data.source import ByStep
-from sexpgpu.diag import Note, SxError, error
+from sexpgpu.diag import Culprit, Note, SxError, error
 from sexpgpu.lang.builtin import Library
 from sexpgpu.lang.forms import NIL
 from sexpgpu.lang.session import current_span
@@ -72,7 +72,7 @@ def _fields(label: str, fields: Any) -> dict[str, tuple[SourceValue, TensorType]
     for pair in arguments.items("defloader", fields, "the fields"):
         key, value = arguments.items("defloader", pair, "a field")
         field = arguments.name("defloader", key)
-        source = field_argument(f"field {field}", value)
+        source = field_argument(f"field {field}", value, Culprit(key=field, value=True))
         inner = source.source if isinstance(source, ByStep) else source
         try:
             typed[field] = (value, facts.record_type(inner, declarations().base))

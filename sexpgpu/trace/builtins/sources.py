@@ -36,7 +36,7 @@ from sexpgpu.data.source import (
     Tokens,
     Window,
 )
-from sexpgpu.diag import error
+from sexpgpu.diag import Culprit, error
 from sexpgpu.lang.builtin import Library, show
 from sexpgpu.lang.forms import NIL, Symbol, lisp_list
 from sexpgpu.lang.session import current_span
@@ -57,24 +57,29 @@ def located(what: str, value: Any) -> str:
     return declarations().located(value, current_span())
 
 
-def source_argument(what: str, value: Any) -> Source:
-    """A source of records (E-TYPE-014 for anything else)."""
-    found = field_argument(what, value)
+def source_argument(what: str, value: Any, place: int | str = 1) -> Source:
+    """A source of records (E-TYPE-014 for anything else), at a place among the arguments of `what` or behind a
+    keyword.
+    """
+    at = Culprit(key=place, value=True) if isinstance(place, str) else Culprit(function=what, argument=place)
+    found = field_argument(what, value, at)
     if isinstance(found, ByStep):
         raise error(
             "E-TYPE-014",
             f"`{what}` needs a source of records, and (by-step ...) has one row a step",
             actual=show(value),
             help="(by-step (window ...)): by-step comes last",
+            culprit=at,
         )
     return found
 
 
-def field_argument(what: str, value: Any) -> FieldSource:
-    """What a field of a loader may read (E-TYPE-014 for anything else)."""
+def field_argument(what: str, value: Any, at: Culprit | None) -> FieldSource:
+    """What a field of a loader may read (E-TYPE-014 for anything else, `at` where it is written)."""
     if isinstance(value, SourceValue):
         return value.source
-    raise error("E-TYPE-014", f"`{what}` needs a source", actual=show(value), help='(chars "data/text.txt")')
+    message = f"`{what}` needs a source"
+    raise error("E-TYPE-014", message, actual=show(value), help='(chars "data/text.txt")', culprit=at)
 
 
 def _cut(what: str, value: Any, role: str) -> int | float | None:
@@ -243,7 +248,7 @@ def normalize(
 ) -> SourceValue:
     """Every element position mapped to [0, 1] (:minmax) or to mean 0 and deviation 1 (:zscore), by its records."""
     how: Any = arguments.choice("normalize", kind, "the kind", NORMALIZE_KINDS)
-    fitted = None if fit is NIL else source_argument("normalize", fit)
+    fitted = None if fit is NIL else source_argument("normalize", fit, ":fit")
     made = Normalize(source_argument("normalize", source), how, fitted, _float("normalize", dtype))
     return _combined("normalize", made, from_, to)
 
@@ -251,7 +256,8 @@ def normalize(
 @library.builtin("concat-sources", "(source &rest sources)")
 def concat_sources(source: Any, *sources: Any) -> SourceValue:
     """The records of one source after those of another; all have records of one type."""
-    return SourceValue(Concat(tuple(source_argument("concat-sources", s) for s in (source, *sources))), current_span())
+    parts = (source_argument("concat-sources", each, place) for place, each in enumerate((source, *sources), 1))
+    return SourceValue(Concat(tuple(parts)), current_span())
 
 
 @library.builtin("%mix-sources", "(sources weights)")
