@@ -127,6 +127,11 @@ class Module:
         found = self.functions.get(name)
         return found if found is not None or self.base is None else self.base.function(name)
 
+    def has_function(self, name: Symbol) -> bool:
+        """Whether there is such a function here, or will be further down: a call alone makes a cell without one."""
+        cell, later = self.function(name), self.upcoming.get(name)
+        return (cell is not None and cell.defined) or (later is not None and later.head == "defun")
+
     def variable(self, name: Symbol) -> GlobalVariable | None:
         """The global variable visible here."""
         found = self.variables.get(name)

@@ -274,3 +274,25 @@ def test_calls_that_nothing_made_are_counted(text: str, places: list[str]) -> No
 def test_calls_of_what_is_redefined_are_not_counted() -> None:
     found = told("(defun f (x) x)\n(defun g () (f 1 2))\n(defun f (x y) (list x y))\n(g)")
     assert [d.code for d in found] == ["W-NAME-003"]
+
+
+@pytest.mark.parametrize(
+    ("form", "code", "words"),
+    [
+        ("gone", "E-NAME-001", "bind it with let, or define it with (def gone ...)"),
+        ("(setf (gone 1) 2)", "E-MACRO-003", "(gone 1) is not a place: there is no function `gone`"),
+        ("(let ((x gone 2)) x)", "E-MACRO-001", "write (x gone)"),
+        ("(cond (gone 1))", "E-NAME-001", "bind it with let"),
+    ],
+)
+def test_a_call_makes_no_function(form: str, code: str, words: str) -> None:
+    diagnostics = Diagnostics()
+    standard_session(diagnostics).evaluate_text(f"(gone 1)\n{form}", "test.sx")
+    called, found = diagnostics.errors
+    assert (called.code, found.code) == ("E-NAME-002", code)
+    assert words in f"{found.message} {found.help}"
+
+
+def test_a_function_defined_below_is_one() -> None:
+    found = fault("(defun f () (g 1))\n(defun h () (setf (g 1) 2))\n(defun g (x) x)")
+    assert (found.code, found.message) == ("E-MACRO-003", "`g` is a function without a setf")

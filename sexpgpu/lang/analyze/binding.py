@@ -93,7 +93,7 @@ def _long_binding(an: Analyzer, binding: Any, parts: Items, place: Place, shape:
     """The error of `(x 1 2)`: one value too many, or a call without its parentheses."""
     message = f"a binding is (name value), found {show(binding)}"
     head = parts[1][0] if len(parts) > 2 else None
-    if isinstance(head, Symbol) and an.module.function(head) is not None and an.module.variable(head) is None:
+    if isinstance(head, Symbol) and an.module.has_function(head) and an.module.variable(head) is None:
         call = " ".join(show(form) for form, _ in parts[1:])
         fix = wrapped(parts[1][1], "(", ")", parts[-1][1])
         return malformed(place, shape, message, f"write ({show(parts[0][0])} ({call}))", fix)
@@ -115,7 +115,7 @@ def _shape_slip(an: Analyzer, item: tuple[Any, Place], word: str, scope: Scope) 
         and scope.variable(form.car) is None
     ):
         head = form.cdr.car.car
-        if isinstance(head, Symbol) and form.cdr.car.cdr is not NIL and an.module.function(head) is not None:
+        if isinstance(head, Symbol) and form.cdr.car.cdr is not NIL and an.module.has_function(head):
             raise malformed(
                 place,
                 LET.replace("let", word, 1),

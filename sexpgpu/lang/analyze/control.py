@@ -121,7 +121,7 @@ def _reads_as_call(an: Analyzer, form: Cons, scope: Scope) -> bool:
     module = an.module
     if module.variable(name) is not None or name in module.upcoming or name in module.poisoned:
         return False
-    return module.function(name) is not None or module.macro(name) is not None or name in SPECIALS
+    return module.has_function(name) or module.macro(name) is not None or name in SPECIALS
 
 
 @special("(prog1 first form...)", 1)

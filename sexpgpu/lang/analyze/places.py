@@ -81,7 +81,7 @@ def access(an: Analyzer, target: Any, scope: Scope, place: Place) -> Access:
         if expander is not None and scope.local_function(name) is None:
             return _from_values(expander(target, environment_of(an, scope)), where)
         key = setf_name(name)
-        if scope.local_function(key) is not None or an.module.function(key) is not None or key in an.module.upcoming:
+        if scope.local_function(key) is not None or an.module.has_function(key) or key in an.module.upcoming:
             return _function_access(target, key)
         expanded, changed = an.macroexpand(target, scope, where, once=True)
         if not changed:
@@ -115,7 +115,7 @@ def _no_place(an: Analyzer, target: Cons, name: Symbol, scope: Scope, place: Pla
     local = scope.local_function(name)
     if name in SPECIALS:
         return fault(place, "E-MACRO-003", f"{show(target)} is not a place: `{show(name)}` is a special form")
-    if cell is None and local is None:
+    if local is None and not an.module.has_function(name):
         near = nearest(name.name, place_names(an) | {special.name for special in _ACCESSES})
         help = f"did you mean `{near}`?" if near else None
         message = f"{show(target)} is not a place: there is no function `{show(name)}`"

@@ -43,7 +43,7 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
         return fault(place, "E-NAME-001", f"{message} yet", help, fix=head_replaced(let, "let", "let*"))
     if ":" in name.name:
         alias, _, own = name.name.partition(":")
-        what = f"a function `{own}`, no such variable" if module.function(name) is not None else f"no variable `{own}`"
+        what = f"a function `{own}`, no such variable" if module.has_function(name) else f"no variable `{own}`"
         return fault(place, "E-NAME-001", message, f"the module required as `{alias}` provides {what}")
     local = scope.variable_names()
     near = nearest(name.name, local)
@@ -51,7 +51,7 @@ def unknown_variable(module: Module, name: Symbol, scope: Scope, place: Place) -
         local[near].read = True  # under a wrong name
         span = local[near].place.span
         help = f"`{near}` is bound at {span.line}:{span.col}"
-    elif module.function(name) is not None or scope.local_function(name) is not None:
+    elif module.has_function(name) or scope.local_function(name) is not None:
         help = f"`{name.name}` is a function: write #'{name.name} to pass it, ({name.name} ...) to call it"
         fix = inserted(place, "#'") if text_at(place).lower() == name.name else ()
         return fault(place, "E-NAME-001", f"variable `{show(name)}` is not bound", help, fix=fix)

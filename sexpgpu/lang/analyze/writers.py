@@ -51,4 +51,4 @@ def place_names(an: Analyzer) -> set[str]:
 
 
 def _is_written(an: Analyzer, name: Symbol) -> bool:
-    return an.module.function(setf_name(name)) is not None or an.module.setf_expander(name) is not None
+    return an.module.has_function(setf_name(name)) or an.module.setf_expander(name) is not None
