@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 
-from sexpgpu.diag import error
+from sexpgpu.diag import Note, SxError, error
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import one
@@ -135,6 +135,17 @@ def current_update(what: str) -> UpdateTrace:
     return update
 
 
+@contextmanager
+def _named(param: Parameter) -> Iterator[None]:
+    """An error inside says which parameter it met, the first one of its type."""
+    try:
+        yield
+    except SxError as fault:
+        note = Note(f"the parameter is {param.path}", param.made or param.span)
+        fault.diagnostic = evolve(fault.diagnostic, notes=(note, *fault.diagnostic.notes))
+        raise
+
+
 def trace_update(tracer: Tracer, group: AssignedGroup, param: Parameter) -> GraphTrace:
     """The update of every member of `group` that has the type of `param`.
 
@@ -142,7 +153,7 @@ def trace_update(tracer: Tracer, group: AssignedGroup, param: Parameter) -> Grap
     """
     graph = GraphTrace(tracer, f"update {group.name} {param.type}")
     update = UpdateTrace(graph, group, param.type)
-    with update.tracing():
+    with _named(param), update.tracing():
         value = one(group.optimizer.update(update.param, update.grad, context_plist(graph, UPDATE_CONTEXT)))
         graph.output("param", "param", fitted(value, param.type, "optimizer-update", "E-OPT-007", "the parameter"))
         for name, slot in update.states.items():
@@ -154,7 +165,7 @@ def trace_view(tracer: Tracer, group: AssignedGroup, param: Parameter) -> GraphT
     """What evaluation sees of every member of `group` that has the type of `param`, where the optimizer says."""
     graph = GraphTrace(tracer, f"view {group.name} {param.type}")
     update = UpdateTrace(graph, group, param.type)
-    with update.tracing():
+    with _named(param), update.tracing():
         value = update.seen(context_plist(graph, VIEW_CONTEXT))
         graph.outputs = [output for output in graph.outputs if output[0].role != "value"]
         graph.output("param", "param", fitted(value, param.type, "optimizer-view", "E-OPT-007", "the parameter"))
@@ -165,7 +176,7 @@ def trace_state(tracer: Tracer, group: AssignedGroup, param: Parameter, name: st
     """The first value of a state of every member of `group` that has the type of `param`; its input is `param`."""
     graph = GraphTrace(tracer, f"init state {name} of {group.name} {param.type}")
     assert state.init is not None
-    with graph.tracing():
+    with _named(param), graph.tracing():
         value = one(state.init(Slot("param", "param", param.type)))
         graph.output("value", name, fitted(value, state.type, "defstate", "E-OPT-005", f"state `{name}`"))
         graph.finish()

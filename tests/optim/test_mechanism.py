@@ -226,7 +226,7 @@ def test_explain_shows_the_states_of_what_is_wrapped(tmp_path: Path) -> None:
     ("optimizer", "code", "message"),
     [
         ("(sgd :nesterov t)", "E-VALUE-005", "sgd: :nesterov needs a :momentum, and no :dampening"),
-        ("(muon)", "E-VALUE-005", "muon: a parameter of rank 0 is no matrix; give it another optimizer"),
+        ("(muon)", "E-OPT-011", "`muon` updates matrices, and this parameter is none"),
         ("(sgd :lr (step-schedule 0.1))", "E-VALUE-005", "step-schedule: say either :every n or :at '(n ...)"),
         ("(sgd :lr (step-schedule 0.1 :every 2 :at '(1)))", "E-VALUE-005", "step-schedule: say either"),
         (
@@ -252,6 +252,28 @@ def test_what_cannot_be_is_said(optimizer: str, code: str, message: str, tmp_pat
     found = [(c, m) for c, m in reported(tmp_path, optimizer) if c.startswith("E-")]
     assert code in {c for c, _ in found}
     assert any(m.startswith(message) for _, m in found), found
+
+
+def test_an_error_of_an_update_names_the_parameter(tmp_path: Path) -> None:
+    def work() -> None:
+        for optimizer in (
+            "(muon)",
+            defined("(defoptimizer mine () (optimizer-update (p g ctx) (transpose p)))", "(mine)"),
+        ):
+            with compiled(experiment(tmp_path, optimizer, RUN)) as done:
+                found = done.diagnostics.errors[0]
+            assert [n.text for n in found.notes if n.text.startswith("the parameter is model.")], found
+        with compiled(experiment(tmp_path, "(muon)", RUN)) as done:
+            found = done.diagnostics.errors[0]
+        assert (found.expected, found.actual) == ("a parameter of rank 2 or more", "f64[]")
+        assert found.help == "(optimizer-groups (muon) (group (lambda (p) (< (rank p) 2)) (adamw)))"
+
+    run_deep(work)
+
+
+def test_muon_beside_an_optimizer_of_vectors_as_the_help_has_it(tmp_path: Path) -> None:
+    text = "(optimizer-groups (muon) (group (lambda (p) (< (rank p) 2)) (adamw)))"
+    assert reported(tmp_path, text) == []
 
 
 def test_the_group_that_claims_too_much_is_shown(tmp_path: Path) -> None:

@@ -293,6 +293,10 @@ TRACING: tuple[Entry, ...] = (
     Entry("E-OPT-009", "the name of a state",
           "States are told apart by their names; `.` and `/` join these to paths.",
           "(defstate m :like param) (defstate m :like param)"),
+    Entry("E-OPT-011", "an optimizer of matrices",
+          "`muon` orthogonalizes the step of a matrix; a kernel counts as a matrix of as many rows as it has outputs. "
+          "Vectors and scalars, biases above all, need another optimizer in a group of their own.",
+          "(def model (linear 4 2)) (def optimizer (muon))"),
     Entry("W-OPT-001", "a group without members",
           "The group's selector picks no trained parameter; it may be misspelt.",
           "(group \"model.encoder.*\" :lr 0.1)"),

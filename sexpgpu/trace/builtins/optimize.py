@@ -194,6 +194,21 @@ def step_tensor() -> Tensor:
     return graph.cast_float(graph.context_value("step"))
 
 
+@library.builtin("%expect-matrix", "(optimizer param)")
+def expect_matrix(optimizer: Any, param: Any) -> Any:
+    """Nothing; E-OPT-011 where a parameter is neither a matrix nor a kernel, which is one with `out` rows."""
+    tensor, label = as_tensor(param, "the parameter"), name("defoptimizer", optimizer)
+    if len(tensor.type.shape) < 2:
+        raise error(
+            "E-OPT-011",
+            f"`{label}` updates matrices, and this parameter is none",
+            expected="a parameter of rank 2 or more",
+            actual=str(tensor.type),
+            help=f"(optimizer-groups ({label}) (group (lambda (p) (< (rank p) 2)) (adamw)))",
+        )
+    return NIL
+
+
 @library.builtin("run-steps", "()")
 def run_steps() -> Any:
     """Planned steps of the run: an integer when `defrun` says it, else a scalar the loop feeds.
