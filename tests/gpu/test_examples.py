@@ -59,8 +59,8 @@ RAGGED: dict[str, tuple[str, ...]] = {
 NARROW = ("shakespeare", "llama", "moe-gpt", "vit-digits", "mnist-conv")
 """Examples that are also tried in bf16: their products go to tensor cores."""
 CASES = [(name, "") for name in RAGGED] + [(name, "bf16") for name in NARROW]
-ROWS = 17
-"""Records of a batch, where an example has more; some samples are of the first 16."""
+ROWS = 27
+"""Records of a batch, where an example has more; some samples are of the first 25."""
 BOUNDS = {"f64": 1e-11, "f32": 1e-5, "bf16": 2.0**-6}
 """Of a difference, relative to the largest number of the tensor."""
 NOISE = 1e-2
