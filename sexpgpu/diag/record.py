@@ -205,8 +205,11 @@ def _overlap(a: Span, b: Span) -> bool:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate a misspelt `name` most likely meant, if one is near: two letters swapped, or few of them wrong."""
-    known = list(candidates)
+    """The candidate a misspelt `name` most likely meant, if one is near: two letters swapped, or few of them wrong.
+
+    Of three letters or fewer only one is: `foo` is not `floor`.
+    """
+    known = [c for c in candidates if min(len(c), len(name)) > 3 or abs(len(c) - len(name)) < 2]
     swapped = {name[:i] + name[i + 1] + name[i] + name[i + 2 :] for i in range(len(name) - 1)} - {name}
     found = [c for c in known if c in swapped] or difflib.get_close_matches(name, known, n=1, cutoff=0.7)
     return found[0] if found else None

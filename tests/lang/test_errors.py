@@ -293,6 +293,32 @@ def test_a_call_makes_no_function(form: str, code: str, words: str) -> None:
     assert words in f"{found.message} {found.help}"
 
 
+@pytest.mark.parametrize(
+    ("form", "help", "edit"),
+    [
+        ("(lenght '(1 2))", "did you mean `length`?", "length"),
+        ("(lenght '(1 2) 3)", "did you mean `length`?", None),
+        ("(defun f () (lenght '(1 2) 3))", "did you mean `length`?", None),
+        ("(defun zeros-init (shape key) (list shape key)) (zeros-like 1)", "did you mean `zeros-init`?", None),
+        ("(foo 1)", None, None),
+        ("(defun dense (n &key bias) (list n bias)) (dens 1 :bias 2)", "did you mean `dense`?", "dense"),
+        ("(defun dense (n &key bias) (list n bias)) (dens 1 :scale 2)", "did you mean `dense`?", None),
+        ("(defmacro twice (x) `(list ,x ,x)) (twic 1)", "did you mean `twice`?", "twice"),
+        ("(defmacro twice (x) `(list ,x ,x)) (twic 1 2)", "did you mean `twice`?", None),
+        ("(dolst (x '(1)) x)", "did you mean `dolist`?", "dolist"),
+        ("(dolst 5)", "did you mean `dolist`?", None),
+        ("(whn 1 2)", "did you mean `when`?", "when"),
+        ("(setf (aref* 1) 2)", "did you mean `aref`?", "aref"),
+        ("(setf (getff) 2)", "did you mean `getf`?", None),
+    ],
+)
+def test_the_edit_of_a_misspelt_head_is_one_that_takes_the_operands(
+    form: str, help: str | None, edit: str | None
+) -> None:
+    found = fault(form)
+    assert (found.help, [made.text for made in found.fix]) == (help, [] if edit is None else [edit])
+
+
 def test_a_function_defined_below_is_one() -> None:
     found = fault("(defun f () (g 1))\n(defun h () (setf (g 1) 2))\n(defun g (x) x)")
     assert (found.code, found.message) == ("E-MACRO-003", "`g` is a function without a setf")

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve
 
-from sexpgpu.diag import Culprit, nearest
+from sexpgpu.diag import Culprit
 from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed, name_of, special
 from sexpgpu.lang.analyze.lambdalist import parse_lambda_list
 from sexpgpu.lang.analyze.lambdas import analyze_lambda
 from sexpgpu.lang.analyze.macros import compile_time_scope, macro_function
+from sexpgpu.lang.analyze.misspelt import meant_head
 from sexpgpu.lang.analyze.writers import derived_writer, place_names, read_only_slot
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.core.access import PUT_PROPERTY, REMOVE_PROPERTY
@@ -111,15 +112,14 @@ def _is_fixed(arg: Any) -> bool:
 
 
 def _no_place(an: Analyzer, target: Cons, name: Symbol, scope: Scope, place: Place) -> Exception:
-    cell = an.module.function(name)
-    local = scope.local_function(name)
+    cell, local = an.module.function(name), scope.local_function(name)
     if name in SPECIALS:
         return fault(place, "E-MACRO-003", f"{show(target)} is not a place: `{show(name)}` is a special form")
     if local is None and not an.module.has_function(name):
-        near = nearest(name.name, place_names(an) | {special.name for special in _ACCESSES})
+        near, instead = meant_head(an.module, name.name, place_names(an) | {s.name for s in _ACCESSES}, target, scope)
         help = f"did you mean `{near}`?" if near else None
         message = f"{show(target)} is not a place: there is no function `{show(name)}`"
-        return fault(place, "E-MACRO-003", message, help, culprit=Culprit(word=name.name, instead=near))
+        return fault(place, "E-MACRO-003", message, help, culprit=Culprit(word=name.name, instead=instead))
     if local is None and (slot := read_only_slot(an, name)) is not None:
         return fault(place, "E-MACRO-003", f"{show(target)} is not a place: the slot `{show(slot)}` is read-only")
     writer = derived_writer(an, name, cell.span) if cell is not None and cell.span is not None else None

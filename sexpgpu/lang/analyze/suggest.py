@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sexpgpu.diag import Edit, Note, SxError, nearest
 from sexpgpu.lang.analyze.grammar import fault
-from sexpgpu.lang.analyze.misspelt import form_names, unfit
+from sexpgpu.lang.analyze.misspelt import form_names, meant_head, unfit, written_call
 from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.conditions import Poisoned
@@ -76,7 +76,7 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place, f
     if later is None and name.name in OUTSIDE:
         return refused_operator(module, name, place)
     notes: tuple[Note, ...] = ()
-    near = None
+    near = instead = None
     fix: tuple[Edit, ...] = ()
     if later is not None:
         help: str | None = f"`{name.name}` is defined at {later.span.line}:{later.span.col}, below"
@@ -92,12 +92,13 @@ def unknown_function(module: Module, name: Symbol, scope: Scope, place: Place, f
         fix = called(name, place)
     else:
         known = module.names() | scope.function_names() | form_names()
-        near = nearest(name.name, known - unfit(form))
+        call = form if form is not None else written_call(place, module.aliases)
+        near, instead = meant_head(module, name.name, known - unfit(form), call, scope)
         if module.missing is not None and near not in module.own_names():
             return Poisoned(module.missing)
         help = f"did you mean `{near}`?" if near else None
     message = f"there is no function `{show(name)}`"
-    culprit = word(name.name, near) if later is None and not fix else None
+    culprit = word(name.name, instead) if later is None and not fix else None
     return fault(place, "E-NAME-002", message, help, notes, fix=fix, culprit=culprit)
 
 
