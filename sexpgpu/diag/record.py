@@ -60,8 +60,9 @@ class Culprit:
     `function` (with `of` arguments, where that is known). What mends it: `instead` for the atom or literal, the
     two texts of `around` at its sides, or that it goes (`away`), with the arguments behind it. `value` says that
     the argument's value is at fault, `word` as it is written where it comes from, so that a variable's binding and
-    the calls are of interest. Where only its `head` is to be replaced, that is what it begins with. `key` is a keyword
-    of the form or of an option list in it, or the name of a clause: what is written behind that is at fault.
+    the calls are of interest; one that is written as a `literal` may have to stay as it is. Where only its `head` is
+    to be replaced, that is what it begins with. `key` is a keyword of the form or of an option list in it: what is
+    written behind that is at fault.
     """
 
     word: str | None = None
@@ -74,6 +75,7 @@ class Culprit:
     value: bool = False
     head: str | None = None
     key: str | None = None
+    literal: bool = True
 
 
 @frozen

@@ -153,7 +153,7 @@ def _mended(diagnostic: Diagnostic, culprit: Culprit, found: Written, source: So
         given = _given(diagnostic, culprit, source, aliases)
         if bound is None and given is not None:
             return diagnostic.fixed_by(given)
-    if culprit.around is None:
+    if culprit.around is None or (not culprit.literal and is_literal(found.datum)):
         return diagnostic
     before, after = culprit.around
     edits = (_edit(source, found.start, found.start, before), _edit(source, found.end, found.end, after))

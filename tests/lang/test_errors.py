@@ -319,6 +319,24 @@ def test_the_edit_of_a_misspelt_head_is_one_that_takes_the_operands(
     assert (found.help, [made.text for made in found.fix]) == (help, [] if edit is None else [edit])
 
 
+@pytest.mark.parametrize(
+    ("form", "place", "edits"),
+    [
+        ("(/ 1 0)", "1:6", []),
+        ("(floor 1.0 0.0)", "1:12", []),
+        ("(expt 0 -1)", "1:7", []),
+        ("(log 0)", "1:6", []),
+        ("(log 5 1)", "1:8", []),
+        ("(let ((n 0)) (mod 7 n))", "1:21", ["(max 1 ", ")"]),
+        ("(let ((n 0)) (expt n -1))", "1:20", []),
+    ],
+)
+def test_a_zero_that_is_written_is_not_made_another_number(form: str, place: str, edits: list[str]) -> None:
+    found = fault(form)
+    assert (found.code, str(found.span)) == ("E-VALUE-001", f"test.sx:{place}")
+    assert [made.text for made in found.fix] == edits
+
+
 def test_a_function_defined_below_is_one() -> None:
     found = fault("(defun f () (g 1))\n(defun h () (setf (g 1) 2))\n(defun g (x) x)")
     assert (found.code, found.message) == ("E-MACRO-003", "`g` is a function without a setf")

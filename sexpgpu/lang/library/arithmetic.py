@@ -62,10 +62,22 @@ def too_large(name: str) -> SxError:
     return error("E-LIMIT-003", f"{name}: the result would have more than {MOST_BITS:,} bits")
 
 
-def division_by_zero(name: str, args: tuple[Any, ...]) -> SxError:
+def division_by_zero(name: str, args: tuple[Any, ...], argument: int = 2) -> SxError:
+    """The error of an `argument` that is 0, or makes a 0: the second is the divisor, of which a variable may be kept.
+
+    What else a literal 0 was meant to be, nobody knows: it is not edited.
+    """
     shown = " ".join(brief(arg, 24) for arg in args)
-    culprit = Culprit(function=name, argument=2, of=2, instead="1", around=("(max 1 ", ")"), value=True)
-    help = "(max 1 ...) keeps a count above 0" if len(args) == 2 else None
+    divided = name not in ("expt", "log")
+    culprit = Culprit(
+        function=name,
+        argument=argument,
+        of=len(args),
+        around=("(max 1 ", ")") if divided else None,
+        value=True,
+        literal=False,
+    )
+    help = "(max 1 n) keeps a count n above 0" if divided else None
     return error("E-VALUE-001", f"division by zero: ({name} {shown})", help=help, culprit=culprit)
 
 

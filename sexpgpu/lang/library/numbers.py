@@ -159,7 +159,7 @@ def expt(a: Any, b: Any) -> Any:
             raise outside("expt", (a, b), "a fractional power of a negative number is not real")
         return settle("expt", (a, b), float(a) ** (b if type(b) is int else float(b)))
     except ZeroDivisionError:
-        raise division_by_zero("expt", (a, b)) from None
+        raise division_by_zero("expt", (a, b), 1) from None
     except OverflowError:
         raise overflow("expt", (a, b)) from None
 
@@ -185,9 +185,9 @@ def log(*args: Any) -> Any:
     for value in args:
         if type(value) not in REALS:
             return generic("log", args)
-    for value in args:
+    for position, value in enumerate(args, 1):
         if value == 0:
-            raise division_by_zero("log", args)
+            raise division_by_zero("log", args, position)
         if value < 0:
             raise outside("log", args, "the logarithm of a negative number is not real")
     if len(args) == 1:
