@@ -61,8 +61,8 @@ class Culprit:
     two texts of `around` at its sides, or that it goes (`away`), with the arguments behind it. `value` says that
     the argument's value is at fault, `word` as it is written where it comes from, so that a variable's binding and
     the calls are of interest; one that is written as a `literal` may have to stay as it is. Where only its `head` is
-    to be replaced, that is what it begins with. `key` is a keyword of the form or of an option list in it: what is
-    written behind that is at fault.
+    to be replaced, that is what it begins with. `key` is a keyword of the form or of an option list in it, or
+    the name of a clause: what is written behind that is at fault.
     """
 
     word: str | None = None
