@@ -36,6 +36,14 @@ def _dims(context: click.Context, parameter: click.Parameter, text: str) -> Dims
 @click.option("--shared", default=0, metavar="BYTES", help="Dynamic shared memory.")
 @click.option("--seed", default=0, metavar="N", help="The seed of random arguments.")
 @click.option("--race", type=int, metavar="N", help="Run the warps in a random order, of this seed.")
+@click.option(
+    "--visits",
+    type=click.IntRange(min=1),
+    default=500_000,
+    show_default=True,
+    metavar="N",
+    help="A kernel that comes to more straight pieces of code does not end.",
+)
 @click.option("--quick", is_flag=True, help="Look only for what is out of bounds or misaligned, and at barriers.")
 @json_option
 def command(
@@ -47,6 +55,7 @@ def command(
     shared: int,
     seed: int,
     race: int | None,
+    visits: int,
     quick: bool,
     as_json: bool,
 ) -> int:
@@ -70,7 +79,7 @@ def command(
     text, _ = read_source(file, ".ptx")
     name = "standard input" if str(file) == "-" else str(file)
     try:
-        report, outcomes = _run(text, name, entry, grid, block, arguments, shared, seed, race, quick)
+        report, outcomes = _run(text, name, entry, grid, block, arguments, shared, seed, race, visits, quick)
     except SxError as fault:
         print_diagnostic(fault.diagnostic, {name: text})
         return exit_code(fault.diagnostic.code)
@@ -99,13 +108,14 @@ def _run(
     shared: int,
     seed: int,
     race: int | None,
+    visits: int,
     quick: bool,
 ) -> tuple[Report, tuple[Outcome, ...]]:
     from sexpgpu.sim import Checks, Machine
     from sexpgpu.sim.arguments import read_argument, run
 
     given = [read_argument(argument, seed + number) for number, argument in enumerate(arguments)]
-    machine = Machine(Checks(race=race) if quick else Checks.every(race))
+    machine = Machine(Checks(race=race, most_visits=visits) if quick else Checks.every(race, visits))
     module = machine.load(text, name)
     if entry is None:
         if len(module.entries) != 1:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -83,11 +84,18 @@ def _wrong(text: str, expected: str, actual: str, near: str | None = None) -> Sx
 
 def _number(text: str, kind: str, written: str) -> Argument:
     try:
-        if kind in INTEGERS:
-            return int(written, 0)
-        value = float(written)
+        value = int(written, 0) if kind in INTEGERS else float(written)
     except ValueError:
         raise _wrong(text, f"a number of type {kind}", written) from None
+    if kind in INTEGERS:
+        limits = np.iinfo(storage(kind))
+        if not limits.min <= value <= limits.max:
+            raise _wrong(text, f"a number of type {kind}, from {limits.min} to {limits.max}", written)
+        return value
+    with np.errstate(over="ignore"):  # the overflow is looked for
+        held = float(decoded(kind, encoded(kind, np.array([value])))[0])
+    if math.isinf(held) and any(map(str.isdigit, written)):
+        raise _wrong(text, f"a number of type {kind}, which is not so large", written)
     if kind in ("f32", "f64"):
         return value
     return encoded(kind, np.array([value])).tobytes()

@@ -215,7 +215,7 @@ def _instruction(c: Cursor, body: Body, place: Place | None) -> Instr:
     end = c.at
     c.next()
     op, *parts = word.split(".")
-    return Instr(op, tuple(parts), tuple(operands), guard, line, place, _written(c, start, end))
+    return Instr(op, tuple(parts), tuple(operands), guard, line, c.columns(start, end), place, _written(c, start, end))
 
 
 def _written(c: Cursor, start: int, end: int) -> str:

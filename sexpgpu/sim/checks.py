@@ -10,7 +10,8 @@ class Checks:
     """The switches, dearest last. `race` is the seed of a random order of warps; None runs them in lock step.
 
     `uninitialised` follows every byte of global, shared and local memory; `races` who touched it last; `traffic`
-    counts bank conflicts of shared memory and sectors of global memory.
+    counts bank conflicts of shared memory and sectors of global memory. `most_visits` bounds how often warps that run
+    together, or in a random order one warp of every block, come to a straight piece of code: E-SIM-043 beyond.
     """
 
     barriers: bool = True
@@ -18,11 +19,12 @@ class Checks:
     races: bool = False
     traffic: bool = False
     race: int | None = None
+    most_visits: int = 5_000_000
 
     @classmethod
-    def every(cls, race: int | None = None) -> Checks:
+    def every(cls, race: int | None = None, most_visits: int = 5_000_000) -> Checks:
         """All of them, for tests and CI."""
-        return cls(uninitialised=True, races=True, traffic=True, race=race)
+        return cls(uninitialised=True, races=True, traffic=True, race=race, most_visits=most_visits)
 
     @property
     def watching(self) -> bool:

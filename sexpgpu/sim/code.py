@@ -113,7 +113,7 @@ def assemble(program: Program, globals: Mapping[str, Symbol]) -> Code:
 
     def number(label: str, ins: Instr) -> int:
         if label not in labels:
-            raise d.refuse(ins, f"there is no label {label}")
+            raise d.no_label(ins, label, labels)
         found = numbers[labels[label]]
         return LEAVE if found in gone else found
 

@@ -17,6 +17,7 @@ class Cursor:
 
     texts: list[str]
     lines: list[int]
+    starts: list[int]
     file: str
     text: str
     at: int = 0
@@ -53,6 +54,15 @@ class Cursor:
         written = self.text.split("\n")
         width = len(written[line - 1]) if line <= len(written) else 0
         return error("E-SIM-001", f"the text is not PTX: {message}", Span(self.file, line, 1, line, width + 1))
+
+    def columns(self, first: int, last: int) -> tuple[int, int]:
+        """The columns from 1, the last exclusive, of the tokens from one to another, as far as one line has them."""
+        start = self.starts[first]
+        line_start = self.text.rfind("\n", 0, start) + 1
+        end = self.starts[last] + len(self.texts[last])
+        if self.lines[last] != self.lines[first]:
+            end = self.text.index("\n", start)
+        return start - line_start + 1, end - line_start + 1
 
     def rest_of_line(self, least: int) -> list[str]:
         """The tokens up to the end of the line, `least` of them at least."""

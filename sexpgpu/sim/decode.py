@@ -7,12 +7,12 @@ before writing them are never merged: nobody can see what the other lanes had.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from attrs import define, field
 
-from sexpgpu.diag import SxError, error
+from sexpgpu.diag import SxError, error, nearest
 from sexpgpu.sim.cursor import float_of
 from sexpgpu.sim.lanes import Lanes, Mask, source_note, span_of
 from sexpgpu.sim.program import Program, Symbol
@@ -50,6 +50,19 @@ class Decoder:
             f"the instruction {'.'.join((ins.op, *ins.parts))} is not known" + (f" in this form: {why}" if why else ""),
             span_of(self.program.file, ins),
             actual=ins.text,
+            notes=source_note(ins),
+        )
+
+    def no_label(self, ins: Instr, label: str, labels: Iterable[str]) -> SxError:
+        """E-SIM-012: a branch to a label that its function does not have."""
+        near = nearest(label, labels)
+        return error(
+            "E-SIM-012",
+            f"there is no label {label}",
+            span_of(self.program.file, ins),
+            expected=" ".join(labels) or "a label (the function has none)",
+            actual=ins.text,
+            help=f"did you mean {near}?" if near else None,
             notes=source_note(ins),
         )
 

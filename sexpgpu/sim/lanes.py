@@ -212,8 +212,8 @@ def unravel(index: int, dims: Dims) -> Dims:
 
 
 def span_of(file: str, ins: Instr) -> Span:
-    """The line of the instruction in the PTX text."""
-    return Span(file, ins.line, 1, ins.line, 1)
+    """The instruction in the PTX text, as far as its first line has it."""
+    return Span(file, ins.line, ins.columns[0], ins.line, ins.columns[1])
 
 
 def source_note(ins: Instr) -> tuple[Note, ...]:

@@ -1,4 +1,6 @@
-"""PTX text to tokens: two lists, of texts and of the lines that they stand on, since a module has many of them."""
+"""PTX text to tokens: lists of texts, of the lines that they stand on and of where they begin, since a module has
+many of them.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,11 @@ class LexError(ValueError):
         self.text = text
 
 
-def tokens_of(text: str) -> tuple[list[str], list[int]]:
-    """The tokens in order and their lines, from 1; raises LexError."""
+def tokens_of(text: str) -> tuple[list[str], list[int], list[int]]:
+    """The tokens in order, their lines, from 1, and where in the text they begin; raises LexError."""
     texts: list[str] = []
     lines: list[int] = []
+    starts: list[int] = []
     line, position = 1, 0
     for match in TOKEN.finditer(text):
         if match.start() != position:
@@ -41,6 +44,7 @@ def tokens_of(text: str) -> tuple[list[str], list[int]]:
         elif group != SKIPPED:
             texts.append(match.group())
             lines.append(line)
+            starts.append(match.start())
     if position != len(text):
         raise LexError(line, text[position : position + 16].split("\n", 1)[0])
-    return texts, lines
+    return texts, lines, starts

@@ -174,7 +174,7 @@ class Machine:
                 if not layouts or layouts[0].blocks != len(blocks) or random is not None:
                     layouts = [Layout(shape, len(blocks), warps) for warps in crews_of(shape, len(blocks), random)]
                 begin = Start(blocks, self.memory, params, self.checks, counters, random, trace)
-                run(code, crews(shape, code, layouts, begin), random)
+                run(code, crews(shape, code, layouts, begin), random, self.checks.most_visits)
         return report_of(shape, code, counters)
 
 

@@ -20,12 +20,13 @@ from sexpgpu.sim.lanes import WARP, Lanes, Mask
 from sexpgpu.sim.source import Instr
 from sexpgpu.sim.types import Array
 
-MOST_VISITS = 5_000_000
 CHANGE = 0.1  # the chance that another crew goes on after a block
 
 
-def run(code: Code, crews: Sequence[Crew], random: np.random.Generator | None) -> None:
-    """Run a batch to its end. Raises the diagnostics of faults that the kernel commits."""
+def run(code: Code, crews: Sequence[Crew], random: np.random.Generator | None, most_visits: int) -> None:
+    """Run a batch to its end, coming to blocks `most_visits` times at most. Raises the diagnostics of faults that the
+    kernel commits.
+    """
     barriers: dict[int, barrier.Barrier] = {}
     visits = 0
     while True:
@@ -40,10 +41,16 @@ def run(code: Code, crews: Sequence[Crew], random: np.random.Generator | None) -
         while crew.at:
             visits += 1
             number, m = _next(code, crew)
-            if visits > MOST_VISITS:
+            if visits > most_visits:
                 block = code.blocks[number]
                 first = int(crew.st.selected(m)[0])
-                crew.st.fail("E-SIM-043", "the kernel does not come to an end", _instruction(block), first)
+                crew.st.fail(
+                    "E-SIM-043",
+                    "the kernel does not come to an end",
+                    _instruction(block),
+                    first,
+                    actual=f"{most_visits:,} visits",
+                )
             _visit(code, crew, barriers, number, m)
             if random is not None and random.random() < CHANGE:
                 break

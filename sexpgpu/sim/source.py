@@ -83,6 +83,7 @@ class Instr:
     operands: tuple[Operand, ...]
     guard: Reg | None
     line: int
+    columns: tuple[int, int]  # from 1, the last exclusive
     place: Place | None
     text: str
 

@@ -77,6 +77,9 @@ def test_the_example_of_the_help(folder: Path) -> None:
         (("add.ptx", "--grid", "x"), 2, "is not X, X,Y or X,Y,Z"),
         (("add.ptx", "--block", "2048", *GIVEN[4:]), 1, "E-SIM-005"),
         (("add.ptx",), 1, "expected: 2 arguments"),
+        (("add.ptx", *GIVEN[:-2], "--arg", "u32:-5"), 1, "from 0 to 4294967295"),
+        (("loop.ptx", "--visits", "1000"), 1, "actual:   1,000 visits"),
+        (("loop.ptx",), 1, "E-SIM-043"),
         (("add.ptx", "--arg", "f23:1"), 1, "did you mean f32?"),
         (("add.ptx", *GIVEN, "--grid", "3"), 1, "E-SIM-020"),
         (("add.ptx", *GIVEN[:4], "--arg", "f32:64:empty", "--arg", "f32:64:empty"), 1, "E-SIM-023"),
@@ -84,6 +87,7 @@ def test_the_example_of_the_help(folder: Path) -> None:
 )
 def test_what_cannot_be_run(folder: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
     (folder / "binary.ptx").write_bytes(b"\xff\xfe\x00")
+    (folder / "loop.ptx").write_text(entry("LOOP: bra LOOP;", 0, "loop"), encoding="utf-8")
     (folder / "prose.ptx").write_text("Once upon a time", encoding="utf-8")
     (folder / "two.ptx").write_text(ADD + ADD.split("64\n", 1)[1].replace("add(", "sub("), encoding="utf-8")
     done = tool(*arguments, cwd=folder)
@@ -119,7 +123,25 @@ def test_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "f32", "f32:", "f32:x", "i32:1.5", "f32:many:ones", "f32:3:twos", "f32:99999999999:ones"]
+    "text",
+    [
+        "",
+        "f32",
+        "f32:",
+        "f32:x",
+        "i32:1.5",
+        "f32:many:ones",
+        "f32:3:twos",
+        "f32:99999999999:ones",
+        "u32:-5",
+        "u8:256",
+        "i8:-129",
+        "i32:2147483648",
+        "u64:-1",
+        "f16:70000",
+        "f32:1e39",
+        "bf16:-1e400",
+    ],
 )
 def test_arguments_that_cannot_be_made(text: str) -> None:
     with pytest.raises(SxError) as found:

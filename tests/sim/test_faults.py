@@ -102,11 +102,35 @@ def test_the_line_of_the_source_is_told(golden: Callable[[str], None]) -> None:
     golden(told(text, found.value))
 
 
-def test_an_endless_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sexpgpu.sim import run
+def test_an_endless_kernel() -> None:
+    machine = Machine(Checks.every(most_visits=100))
+    kernel = machine.load(entry("  L: bra L;", 0), "k").kernel("k")
+    with pytest.raises(SxError) as found:
+        machine.launch(kernel, (1, 1, 1), (4, 1, 1), [])
+    assert (found.value.diagnostic.code, found.value.diagnostic.actual) == ("E-SIM-043", "100 visits")
 
-    monkeypatch.setattr(run, "MOST_VISITS", 100)
-    assert fault(entry("L: bra L;"), 4).code == "E-SIM-043"
+
+def test_the_place_is_the_instruction() -> None:
+    """Behind another one on its line; one of two lines is marked to the end of the first."""
+    for text, marked in (
+        ("  mov.u32 %i, 1;  frobnicate.b32 %i, %i; mov.u32 %i, 2;", "frobnicate.b32 %i, %i;"),
+        ("\t@%q frobnicate.b32 %i,\n %i;", "@%q frobnicate.b32 %i,"),
+    ):
+        whole = entry(".reg .pred %q;\n" + text)
+        with pytest.raises(SxError) as found:
+            Machine().load(whole, "k").kernel("k")
+        span = found.value.diagnostic.span
+        assert span is not None
+        assert span.line == span.end_line
+        assert whole.split("\n")[span.line - 1][span.col - 1 : span.end_col - 1] == marked
+
+
+def test_a_missing_label_has_a_code_of_its_own() -> None:
+    with pytest.raises(SxError) as found:
+        Machine().load(entry("LOOP: bra LOOPS;"), "k").kernel("k")
+    assert found.value.diagnostic.code == "E-SIM-012"
+    assert found.value.diagnostic.message == "there is no label LOOPS"
+    assert found.value.diagnostic.help == "did you mean LOOP?"
 
 
 UNKNOWN = {
@@ -116,7 +140,6 @@ UNKNOWN = {
     "a rounding": ".reg .f64 %d; fma.rz.f64 %d, %d, %d, %d;",
     "a width": ".reg .b16 %h; add.u32 %h, %i, 1;",
     "a shape": ".reg .b32 %a<4>; mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%a0}, {%a0}, {%a0}, {%a0};",
-    "a label": "bra NOWHERE;",
     "a clock": "mov.u32 %i, %clock;",
     "a cache operator": "ld.global.zz.u32 %i, [%p0];",
     "a name": "mov.u64 %q0, nothing;",
@@ -128,7 +151,7 @@ def test_what_is_not_known_is_refused(name: str, golden: Callable[[str], None]) 
     text = entry(UNKNOWN[name])
     with pytest.raises(SxError) as found:
         Machine().load(text, "k").kernel("k")
-    assert found.value.diagnostic.code == "E-SIM-011"
+    assert found.value.diagnostic.code == "E-SIM-011", "E-SIM-012"
     golden(told(text, found.value))
 
 
@@ -175,7 +198,7 @@ def test_what_is_not_ptx_is_refused(name: str, golden: Callable[[str], None]) ->
 ELSEWHERE = {
     "E-SIM-002", "E-SIM-003", "E-SIM-004", "E-SIM-005", "E-SIM-006",  # test_machine, test_command
     "E-SIM-033", "E-SIM-034", "E-SIM-035",  # test_bulk
-    "E-SIM-001", "E-SIM-010", "E-SIM-011", "E-SIM-043",  # above
+    "E-SIM-001", "E-SIM-010", "E-SIM-011", "E-SIM-012", "E-SIM-043",  # above
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sexpgpu.diag import SxError
-from sexpgpu.sim import Checks, Machine, mbarrier, run
+from sexpgpu.sim import Checks, Machine, mbarrier
 from sexpgpu.sim.lex import tokens_of
 from tests.sim.planted import FAULTS
 from tests.sim.snippets import entry
@@ -39,7 +39,7 @@ TEXTS = [
 
 def changed(text: str, rng: random.Random, vocabulary: list[str]) -> str:
     """The text with one token gone, doubled, or another one, mostly of its kind."""
-    texts, lines = tokens_of(text)
+    texts, lines, _ = tokens_of(text)
     at = rng.randrange(len(texts))
     here, choice = texts[at], rng.random()
     alike = [x for x in vocabulary if x[0] == here[0] or (x[0].isalpha() and here[0].isalpha())]
@@ -50,13 +50,12 @@ def changed(text: str, rng: random.Random, vocabulary: list[str]) -> str:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_changed_loadedruns_or_is_refused(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "MOST_VISITS", 2000)
     monkeypatch.setattr(mbarrier, "FRUITLESS", 500)
     rng = random.Random(seed)
     vocabulary = sorted({token for text in TEXTS for token in tokens_of(text)[0]})
     for _ in range(60):
         text = changed(rng.choice(TEXTS), rng, vocabulary)
-        machine = Machine(Checks.every(rng.choice([None, 1])))
+        machine = Machine(Checks.every(rng.choice([None, 1]), most_visits=2000))
         address = machine.allocate(512, "data")
         machine.write(address, np.arange(128, dtype=np.uint32))
         with suppress(SxError):

@@ -28,6 +28,8 @@ ENTRIES = (
     Entry("E-SIM-011", "an instruction that is not known",
           "The simulated device executes what the compiler emits and refuses everything else; nothing is passed over. "
           "The message names the part of the instruction that is not known."),
+    Entry("E-SIM-012", "a label that is not there",
+          "A branch goes to a label of its own function, or of a scope of it that is open where the branch stands."),
     Entry("E-SIM-020", "global memory out of bounds",
           "A thread touched bytes outside every allocation. Allocations are kept apart by gaps, so running over the "
           "end of one does not reach the next; memory that was freed is outside as well."),
@@ -67,7 +69,8 @@ ENTRIES = (
     Entry("E-SIM-042", "a mask without its own lane",
           "A lane that runs a warp-wide instruction is named by the instruction's mask."),
     Entry("E-SIM-043", "a kernel that does not end",
-          "The kernel ran many more instructions than any that ends. Blocks run in batches, one batch after the other: "
+          "The kernel came to many more places of its code than any that ends; `--visits` of `sexpgpu-sim` says to how "
+          "many it may. Blocks run in batches, one batch after the other: "
           "a block that waits for a later one waits forever."),
     Entry("E-SIM-044", "a kernel that stopped itself",
           "A thread came to `trap`, by which a kernel says that something it relies on does not hold."),
