@@ -337,6 +337,12 @@ def test_a_zero_that_is_written_is_not_made_another_number(form: str, place: str
     assert [made.text for made in found.fix] == edits
 
 
+def test_what_is_wrong_in_a_string_is_told_of_the_string() -> None:
+    found = fault('(list 1)\n(read-from-string "(1\n 2")')
+    assert (found.message, str(found.span)) == ("this ( is never closed, at 1:1 of the string", "test.sx:2:1")
+    assert found.help == "in the string, write `)` at the end of line 2"
+
+
 def test_a_function_defined_below_is_one() -> None:
     found = fault("(defun f () (g 1))\n(defun h () (setf (g 1) 2))\n(defun g (x) x)")
     assert (found.code, found.message) == ("E-MACRO-003", "`g` is a function without a setf")

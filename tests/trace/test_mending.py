@@ -37,6 +37,16 @@ def test_nothing_is_proposed_where_nothing_is_taken(tmp_path: Path) -> None:
     assert (error.code, error.fix) == ("E-SHAPE-013", ())
 
 
+def test_a_name_that_a_macro_made_up_is_not_told(tmp_path: Path) -> None:
+    (error,) = errors(write(tmp_path, optimizer="(def optimizer (sgd :rl 0.1))"))
+    assert (error.code, error.help, error.notes) == ("E-ARG-002", "did you mean :lr?", ())
+
+
+def test_a_form_of_a_model_is_shown_with_its_head(tmp_path: Path) -> None:
+    found = errors(write(tmp_path, model="(defmodel net () (defparam) (defforward (x) x))"))
+    assert [error.expected for error in found if error.code == "E-MACRO-002"] == ["(defparam name shape &rest options)"]
+
+
 def test_classes_are_not_taken_from_what_has_no_rows(tmp_path: Path) -> None:
     """One score a record against one float a record: a class number of all of them trains on nothing."""
     side = "(mean (tanh logits) :axis 1)"

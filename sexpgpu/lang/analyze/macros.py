@@ -12,7 +12,7 @@ from sexpgpu.lang.analyze.lambdas import analyze_lambda
 from sexpgpu.lang.core.destructuring import ARGUMENTS, Pattern
 from sexpgpu.lang.forms import Cons, Symbol, lisp_list, symbol
 from sexpgpu.lang.ir import FunctionIR
-from sexpgpu.lang.module import Macro
+from sexpgpu.lang.module import Macro, call_shape
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.scope import LocalFunction, Scope, SymbolMacro
 
@@ -63,9 +63,10 @@ def local_macro(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place: P
         return an.session.compile_function(an.module, macro_function(an, name, parts, outer, place), place)
 
     sections = parse_lambda_list(*parts[1], destructuring=True)
+    shape = call_shape(name, sections.text)
     quiet = place.trail is None and parts[0][1].start == place.start  # its name has no place of its own
     if not quiet:
-        return Macro(name, compiled(), sections.text, place.span)
+        return Macro(name, compiled(), shape, place.span)
     made: list[Callable[..., Any]] = []
 
     def expander(call: Any, environment: Any) -> Any:
@@ -73,7 +74,7 @@ def local_macro(an: Analyzer, name: Symbol, parts: Items, scope: Scope, place: P
             made.append(compiled())
         return made[0](call, environment)
 
-    return Macro(name, expander, sections.text, place.span, quiet)
+    return Macro(name, expander, shape, place.span, quiet)
 
 
 def compile_time_scope(scope: Scope) -> Scope:

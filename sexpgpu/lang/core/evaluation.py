@@ -106,7 +106,10 @@ def _read_one(text: str, start: int) -> tuple[Any, int] | None:
     form = next(iter(reader.forms(start)), None)
     for diagnostic in found:
         if diagnostic.severity == "error":
-            raise SxError(evolve(diagnostic, span=None, notes=()))
+            assert diagnostic.span is not None  # the reader's are all in its text
+            message = f"{diagnostic.message}, at {diagnostic.span.line}:{diagnostic.span.col} of the string"
+            help = f"in the string, {diagnostic.help}" if diagnostic.help is not None else None
+            raise SxError(Diagnostic(diagnostic.code, message, help=help))
     if form is None:
         return None
     # An atom is ended by the character behind it, which is read with it.
