@@ -68,10 +68,18 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
     """The contract of the file just evaluated, after reporting what is missing or of the wrong kind.
 
     A name whose definition failed is missing silently: its own error has been reported. So is every name of a file
-    that could not be read whole, whose contract is None.
+    that could not be read whole, whose contract is None, and of one where a limit ended a form or a module is missing:
+    what was not reached may define it.
     """
     if any(d.code.startswith("E-READ") for d in diagnostics):
         return None
+    reached = not any(d.code.startswith(("E-LIMIT", "E-MOD-001", "E-MOD-002")) for d in diagnostics)
+
+    def lacks(failure: Diagnostic) -> Diagnostic:
+        if reached:
+            diagnostics.report(failure)
+        return failure
+
     values: dict[str, Any] = {}
     kinds = {"train-loader": LoaderValue, "model": Model, "optimizer": Optimizer | OptimizerGroups}
     for name in ("train-loader", "prepare", "model", "objective", "optimizer"):
@@ -79,8 +87,7 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
         wrong = found is not None and name in kinds and not isinstance(found, kinds[name])
         failure = session.module.poisoned.get(symbol(name))
         if (found is None or wrong) and failure is None:
-            failure = _missing(session, declared, name, found)
-            diagnostics.report(failure)
+            failure = lacks(_missing(session, declared, name, found))
         values[name] = found if failure is None else Poison(failure)
     evaluate = session.function("evaluate")
     failed = session.module.poisoned.get(symbol("evaluate"))
@@ -89,9 +96,9 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
     elif evaluate is None:
         without = [e for e in declared.evaluations if e.evaluate is None]
         if without:
-            diagnostics.report(_missing(session, declared, "evaluate", None, without[0].span))
+            lacks(_missing(session, declared, "evaluate", None, without[0].span))
     if declared.run is None and not session.failed("defrun"):
-        diagnostics.report(_missing(session, declared, "defrun", None))
+        lacks(_missing(session, declared, "defrun", None))
     optimizer = values.pop("optimizer")
     prepare = as_function(values["prepare"])
     return Contract(

@@ -47,6 +47,21 @@ def test_a_form_of_a_model_is_shown_with_its_head(tmp_path: Path) -> None:
     assert [error.expected for error in found if error.code == "E-MACRO-002"] == ["(defparam name shape &rest options)"]
 
 
+@pytest.mark.parametrize(
+    ("form", "code"),
+    [
+        ("(defun f (x) (+ 1 (f x))) (f 1)", "E-LIMIT-002"),
+        ("(make-array 99999999999)", "E-LIMIT-003"),
+        ('(require "./experiment.sx")', "E-MOD-002"),
+        ('(require "./gone.sx")', "E-MOD-001"),
+    ],
+)
+def test_what_was_not_reached_is_not_missing(form: str, code: str, tmp_path: Path) -> None:
+    file = tmp_path / "experiment.sx"
+    file.write_text(form, "utf-8")
+    assert [error.code for error in errors(file)] == [code]
+
+
 def test_classes_are_not_taken_from_what_has_no_rows(tmp_path: Path) -> None:
     """One score a record against one float a record: a class number of all of them trains on nothing."""
     side = "(mean (tanh logits) :axis 1)"
