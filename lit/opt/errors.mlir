@@ -8,7 +8,7 @@
 // PASS: help: `sx-simplify`
 // OPTION: E-IR-010{{.*}}no option
 // PIPELINE: E-IR-003
-// FILE: cannot be read
+// FILE: E-IO-101
 // UPSTREAM: func.func @f
 func.func @f(%x: tensor<f32>) -> tensor<f32> {
   return %x : tensor<f32>

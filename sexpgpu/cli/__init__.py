@@ -110,16 +110,32 @@ def guarded(command: click.Command, program: str) -> int:
         told = _told(fault)
         sys.stderr.write(told + "\n")
         return 4
-    except Exception:
+    except Exception as fault:
         import traceback
 
         traceback.print_exc()
-        click.echo(
-            f"{program}: this is a fault of sexpgpu, not of your file; please report the lines above with the file "
-            "(`sexpgpu reduce FILE --internal` makes it small)",
-            err=True,
-        )
+        told = f"{program}: this is a fault of sexpgpu, not of your file; please report the lines above with the file"
+        click.echo(told + (_reduced(fault) if program == "sexpgpu" else ""), err=True)
         return 70
+
+
+def _reduced(fault: Exception) -> str:
+    """How the file becomes small. `reduce` itself can only compile; what fails later it has to be shown."""
+    import traceback
+
+    frames = [
+        (frame.f_globals.get("__name__"), frame.f_code.co_name) for frame, _ in traceback.walk_tb(fault.__traceback__)
+    ]
+    compiling = any(
+        module == "sexpgpu.driver.pipeline"
+        or (module == "sexpgpu.driver.compile" and function in ("trace_in", "finish"))
+        for module, function in frames
+    )
+    if compiling:
+        return " (`sexpgpu reduce FILE --internal` makes it small)"
+    return (
+        " (`sexpgpu reduce FILE --command CMD` makes it small, where CMD succeeds as long as the file fails like this)"
+    )
 
 
 def _told(fault: OSError) -> str:

@@ -45,8 +45,10 @@ def command(
 
     Exit code 0 whether there is a difference or not (with --exit-code 1 where there is), 1 where a file has an error.
     """
-    if stages and (len(stages) != 2 or len(files) != 1):
-        raise click.UsageError("--stage is given twice, with one file")
+    if stages and len(files) != 1:
+        raise click.UsageError(f"--stage compares two stages of one file: give one file, not {len(files)}")
+    if stages and len(stages) != 2:
+        raise click.UsageError(f"--stage compares two stages: give it twice, not {_times(len(stages))}")
     if not stages and len(files) != 2:
         raise click.UsageError("diff takes two files; name one twice to compare it with another selection of itself")
     if stages and skipped:
@@ -56,6 +58,10 @@ def command(
     if stages:
         return run_deep(lambda: _stages(files[0], selected, stages, exit_code, as_json))
     return run_deep(lambda: _experiments(files[0], files[1], selected, skipped, exit_code, as_json))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _experiments(

@@ -43,6 +43,7 @@ def command(
     sexpgpu-opt stages/08-simplify.mlir --pipeline cuda --ptx
     sexpgpu-opt bad.mlir --sx-verify --split-input-file --verify-diagnostics
     """
+    from sexpgpu.driver.entry import read_source
     from sexpgpu.driver.opt import Options, optimize
 
     options = Options(
@@ -57,20 +58,13 @@ def command(
         timing=timing,
         show_pipeline=dump_pass_pipeline,
     )
-    text = sys.stdin.read() if str(file) == "-" else _read(file)
+    text = read_source(file, ".mlir")[1]
     result = optimize(text, str(file), options)
     if result.log:
         click.echo(result.log, err=True)
     if result.output:
         click.echo(result.output)
     return result.code
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise click.UsageError(f"{file} cannot be read: {fault}") from None
 
 
 def main() -> None:

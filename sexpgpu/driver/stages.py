@@ -58,11 +58,12 @@ class Recorder:
         """E-ARG-020 for a graph, or a private function, that no stage has."""
         names = list(dict.fromkeys(f.name for stage in self.stages for f in stage.functions))
         if graph not in names:
+            graphs = [f.name for f in self.stages[0].functions]  # what later stages add are kernels of these
             near = nearest(graph, names)
             raise error(
                 "E-ARG-020",
                 f"there is no graph `{graph}`",
-                expected="one of " + ", ".join(n for n in names if not n.startswith("init ")),
+                expected="one of " + ", ".join(n for n in graphs if not n.startswith("init ")),
                 help=f"--graph {near!r}" if near else None,
             )
 

@@ -163,16 +163,19 @@ def test_errors_are_shown_with_their_file(diff: Diff, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "said"),
     [
-        ("my-run.sx",),
-        ("my-run.sx", "my-run.sx", "my-run.sx"),
-        ("my-run.sx", "--stage", "traced"),
-        ("my-run.sx", "my-run.sx", "--stage", "traced", "--stage", "autodiff"),
+        ("my-run.sx", "diff takes two files"),
+        ("my-run.sx my-run.sx my-run.sx", "diff takes two files"),
+        ("my-run.sx --stage traced", "give it twice, not once"),
+        ("my-run.sx --stage traced --stage 1 --stage 2", "give it twice, not 3 times"),
+        ("my-run.sx my-run.sx --stage traced --stage autodiff", "give one file, not 2"),
     ],
 )
-def test_wrong_usage(diff: Diff, words: tuple[str, ...]) -> None:
-    assert diff(*words)[0] == 2
+def test_wrong_usage(diff: Diff, words: str, said: str) -> None:
+    code, _, err = diff(*words.split())
+    assert code == 2
+    assert said in err
 
 
 def test_two_stages(diff: Diff) -> None:

@@ -69,7 +69,10 @@ def test_only_what_changed_of_one_graph(tmp_path: Path) -> None:
     assert names[0] == "traced"
     assert "autodiff" not in names  # an evaluation has no gradients
     assert "autodiff" in [row["name"] for row in stages(file, "--graph", "train", "--changed")]
-    refused(sexpgpu("passes", file, "--graph", "trian"), "E-ARG-020")
+    done = sexpgpu("passes", file, "--graph", "trian")
+    refused(done, "E-ARG-020")
+    assert "  expected: one of train, val, " in done.stderr
+    assert "pointwise" not in done.stderr  # what the passes make of a graph is none
 
 
 def test_a_fault_of_the_file_is_reported(tmp_path: Path) -> None:
@@ -276,6 +279,7 @@ def test_an_internal_error_leaves_what_repeats_it(tmp_path: Path) -> None:
     assert "sx-failing=at=2 failed: IndexError: list index out of range" in done.stderr
     (reproducer,) = tmp_path.glob("sexpgpu-reproducer-*.mlir")
     assert reproducer.name in done.stderr
+    assert "(`sexpgpu reduce FILE --internal` makes it small)" in done.stderr
     first, _, module = reproducer.read_text("utf-8").partition("\n")
     assert first == f"// RUN: sexpgpu-opt {reproducer.name} --sx-failing=at=2"
     assert first.removeprefix("// RUN: ") in done.stderr
@@ -285,8 +289,41 @@ def test_an_internal_error_leaves_what_repeats_it(tmp_path: Path) -> None:
     again = with_failing(RAISES, ["opt", *first.split()[3:]], tmp_path)
     assert again.returncode == 70
     assert "IndexError: list index out of range" in again.stderr
+    assert "sexpgpu reduce" not in again.stderr  # it takes no modules
     assert with_failing(RAISES, ["explain", file], tmp_path).returncode == 70
     assert len(list(tmp_path.glob("sexpgpu-reproducer-*.mlir"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [("gone.mlir", None, "E-IO-101"), ("dense.mlir", b"\xff\xfe\x00", "E-IO-103"), (".", None, "E-IO-102")],
+)
+def test_what_is_no_module_has_a_code(name: str, content: bytes | None, code: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    command = [sys.executable, "-c", "from sexpgpu.__main__ import opt; opt()", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    refused(done, code)
+
+
+RUNNING = """
+from sexpgpu.cli import main
+from sexpgpu.runtime.loop import Loop
+def broken(self):
+    raise KeyError("no kernel")
+Loop.run = broken
+main()
+"""
+
+
+def test_an_internal_error_of_a_run_is_none_that_reduce_finds_by_itself(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    command = [sys.executable, "-c", RUNNING, "run", str(file), "--out", "out", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 70
+    assert "(`sexpgpu reduce FILE --command CMD` makes it small, " in done.stderr
+    assert "--internal" not in done.stderr
+    assert json.loads((tmp_path / "out" / "status.json").read_text("utf-8"))["state"] == "failed"
 
 
 def test_a_module_that_does_not_verify_is_the_fault_of_the_pass(tmp_path: Path) -> None:
