@@ -35,6 +35,10 @@ VERBS = {
 }
 
 
+KEEPING = frozenset({"check", "diff", "eval", "explain", "generate", "ir", "passes", "run", "watch"})
+"""The verbs that keep what they compile, or use what is kept."""
+
+
 class Verbs(click.Group):
     """A group whose commands are imported when they are called: help needs none of them."""
 
@@ -65,13 +69,22 @@ class Verbs(click.Group):
 
 @click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sexpgpu")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Compile and train experiments: one .sx file is one experiment.
 
     \b
     sexpgpu check examples/shakespeare.sx
     sexpgpu run examples/shakespeare.sx --variant smoke
     """
+    if context.invoked_subcommand in KEEPING:
+        from sexpgpu.driver.entry import cache_warning
+
+        told = cache_warning()
+        if told is not None:
+            from sexpgpu.cli.report import print_diagnostic
+
+            print_diagnostic(told, {})
 
 
 def main() -> None:

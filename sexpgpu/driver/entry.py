@@ -6,7 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-from sexpgpu.diag import Span, SxError, error, nearest
+from attrs import evolve
+
+from sexpgpu import knobs
+from sexpgpu.diag import Diagnostic, Span, SxError, error, nearest, warning
 
 STANDARD_INPUT = "-"
 """The name under which the verbs take a text from standard input."""
@@ -72,6 +75,19 @@ def _standard_input() -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as fault:
         raise not_text(STANDARD_INPUT, "standard input", fault) from None
+
+
+def cache_warning() -> Diagnostic | None:
+    """W-IO-002 where nothing can be kept in the folder that SEXPGPU_CACHE names."""
+    folder = knobs.cache_folder()
+    if knobs.CACHE.get() is None or folder is None:
+        return None
+    standing = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if standing.is_dir() and os.access(standing, os.W_OK | os.X_OK):
+        return None
+    reason = f"{standing} cannot be written" if standing.is_dir() else f"{standing} is no folder"
+    message = f"SEXPGPU_CACHE: nothing can be kept in {folder}"
+    return evolve(warning("W-IO-002", message), actual=reason, help="SEXPGPU_CACHE=off keeps nothing without a warning")
 
 
 def require_new(path: Path) -> None:

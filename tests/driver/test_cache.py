@@ -21,6 +21,7 @@ from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.plan.store import digest, load
 from tests.smoke import ROOT, link_data, smoke_text, train
+from tests.trace.experiments import write
 
 CLOCKS = ("time", "seconds", "nonce", "run", "step_seconds", "records_per_second", "peak_bytes", "held_bytes")
 """What two runs of one experiment need not share."""
@@ -229,3 +230,16 @@ def test_two_processes_at_once_keep_one_plan(file: Path, cache: Path) -> None:
     texts = [(out / "events.jsonl").read_text("utf-8").splitlines() for out in outs]
     events = [[without_clocks(json.loads(line)) for line in lines] for lines in texts]
     assert events[0] == events[1] == events[2]
+
+
+def test_a_folder_that_keeps_nothing_is_told_once(tmp_path: Path) -> None:
+    """A file in the folder's place, for a superuser as well; where it is off, or can be made, nothing is said."""
+    (tmp_path / "taken").write_text("", "utf-8")
+    write(tmp_path)
+    for cache, said in (("taken", 1), ("taken/below", 1), ("off", 0), ("new/below", 0)):
+        environment = {**os.environ, "SEXPGPU_CACHE": cache}
+        command = [sys.executable, "-m", "sexpgpu", "diff", "experiment.sx", "experiment.sx"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "identical\n")
+        assert done.stderr.count("warning[W-IO-002]") == said, done.stderr
+        assert ("taken is no folder" in done.stderr) == bool(said)

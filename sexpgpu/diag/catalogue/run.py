@@ -269,6 +269,13 @@ ENTRIES: tuple[Entry, ...] = (
         "If there is none until the end the run ends with E-IO-004. Reported once a run.",
     ),
     Entry(
+        "W-IO-002",
+        "a cache that keeps nothing",
+        "SEXPGPU_CACHE names a folder for compiled plans and modules, and nothing can be written there. The result is "
+        "the same; it takes as long every time.",
+        "SEXPGPU_CACHE=/proc/cache sexpgpu check file.sx",
+    ),
+    Entry(
         "E-DEV-001",
         "an environment variable that means nothing",
         "A variable of ours has a value that it does not take. `sexpgpu doctor --env` lists all of them.",
