@@ -13,7 +13,7 @@ from sexpgpu.diag import Diagnostic, Diagnostics, Span, SxError, error, warning
 from sexpgpu.lang import toplevel
 from sexpgpu.lang.active import activated
 from sexpgpu.lang.analyze.core import Analyzer, Environment
-from sexpgpu.lang.analyze.grammar import SPECIALS
+from sexpgpu.lang.analyze.grammar import OTHERWISE, SPECIALS
 from sexpgpu.lang.analyze.suggest import unknown_function
 from sexpgpu.lang.builtin import Library, Parameters, function_key, show
 from sexpgpu.lang.compiler import Deferred, bare_scope, compile_function, furnish
@@ -332,7 +332,7 @@ class Session:
     ) -> None:  # fmt: skip
         """Make `expander` the global macro of a name. `shape` is what a call looks like, or what gives that."""
         if name in SPECIALS:
-            raise error("E-NAME-004", f"`{show(name)}` is a special form: it cannot be defined")
+            raise error("E-NAME-004", f"`{show(name)}` is a special form: it cannot be defined", help=OTHERWISE)
         old = module.macros.get(name) or module.functions.get(name)
         before = old.span if isinstance(old, Macro) or (old is not None and old.defined) else None
         self._note_definition(module, name, place, before)

@@ -62,6 +62,18 @@ def test_what_was_not_reached_is_not_missing(form: str, code: str, tmp_path: Pat
     assert [error.code for error in errors(file)] == [code]
 
 
+def test_a_form_that_was_meant_as_the_model_of_its_name_is_not_told_too(tmp_path: Path) -> None:
+    models = """(defmodel block (in out) (defsub l (linear in out)) (forward (x) (l x)))
+(defmodel net () (defsub out (block 3 2)) (forward (x) (out x)))"""
+    (error,) = errors(write(tmp_path, model=models))
+    assert (error.code, error.help) == ("E-NAME-004", "name it otherwise")
+
+
+def test_a_size_that_is_none_limits_the_memory_all_the_same(tmp_path: Path) -> None:
+    (error,) = errors(write(tmp_path, run='(defrun :steps 4 :seed 1 :recompute :auto :memory "280kb")'))
+    assert error.code == "E-ARG-010"
+
+
 def test_classes_are_not_taken_from_what_has_no_rows(tmp_path: Path) -> None:
     """One score a record against one float a record: a class number of all of them trains on nothing."""
     side = "(mean (tanh logits) :axis 1)"

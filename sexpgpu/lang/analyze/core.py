@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sexpgpu.diag import Note, SxError
 from sexpgpu.lang.analyze.arguments import mismatch
-from sexpgpu.lang.analyze.grammar import AT_TOP, SPECIALS, Items, fault, items_of, malformed, not_at_top
+from sexpgpu.lang.analyze.grammar import AT_TOP, OTHERWISE, SPECIALS, Items, fault, items_of, malformed, not_at_top
 from sexpgpu.lang.analyze.mentions import note_mentions
 from sexpgpu.lang.analyze.misspelt import defined_by, meant_form
 from sexpgpu.lang.analyze.outside import OUTSIDE, refused_operator
@@ -126,9 +126,14 @@ class Analyzer:
             if local is None:
                 special = SPECIALS.get(head)
                 if special is not None:
-                    items = items_of(form.cdr, place, special.shape)
-                    self.check_count(form, items, special.least, special.most, special.shape, place)
-                    return special.analyze(self, items, scope, place)
+                    try:
+                        items = items_of(form.cdr, place, special.shape)
+                        self.check_count(form, items, special.least, special.most, special.shape, place)
+                        return special.analyze(self, items, scope, place)
+                    except SxError as wrong:
+                        if head in self.module.poisoned and wrong.diagnostic.code == "E-MACRO-001":
+                            raise Poisoned(self.module.poisoned[head]) from None  # what was refused the name is meant
+                        raise
             macro = local or self.module.macro(head)
             if macro is None:
                 return self._call(head, form, scope, place)
@@ -284,7 +289,8 @@ class Analyzer:
         variable = None if name.keyword else self.module.variable(name)
         if name.keyword or (variable is not None and variable.kind == "constant"):
             what = "a keyword" if name.keyword else "a constant"
-            raise fault(place, "E-NAME-004", f"`{show(name)}` is {what}: it cannot be {verb}")
+            help = None if verb == "assigned" else OTHERWISE
+            raise fault(place, "E-NAME-004", f"`{show(name)}` is {what}: it cannot be {verb}", help)
 
     def is_special(self, name: Symbol) -> bool:
         """Whether a binding of `name` is dynamic."""

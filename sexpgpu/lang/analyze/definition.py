@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sexpgpu.lang.analyze.binding import function_key
-from sexpgpu.lang.analyze.grammar import SPECIALS, Items, fault, items_of, malformed, name_of, special
+from sexpgpu.lang.analyze.grammar import OTHERWISE, SPECIALS, Items, fault, items_of, malformed, name_of, special
 from sexpgpu.lang.analyze.lambdas import analyze_lambda, read_declaration
 from sexpgpu.lang.analyze.macros import compile_time_scope, macro_function
 from sexpgpu.lang.builtin import show
@@ -37,7 +37,7 @@ def defined_function(an: Analyzer, items: Items, place: Place) -> Symbol:
     """The function name a defun defines; its cell exists from here on, so that the body may call it."""
     key = function_key(items[0][0], items[0][1], DEFUN)
     if key in SPECIALS:
-        raise fault(items[0][1], "E-NAME-004", f"`{key.name}` is a special form: it cannot be defined")
+        raise fault(items[0][1], "E-NAME-004", f"`{key.name}` is a special form: it cannot be defined", OTHERWISE)
     an.forbid_constant(key, items[0][1], "defined")
     an.session.declare_function(an.module, key, place)
     return key
@@ -47,7 +47,7 @@ def defined_macro(items: Items, shape: str) -> Symbol:
     """The name that a defmacro defines; E-NAME-004 for that of a special form."""
     name = name_of(items[0], shape)
     if name in SPECIALS:
-        raise fault(items[0][1], "E-NAME-004", f"`{show(name)}` is a special form: it cannot be defined")
+        raise fault(items[0][1], "E-NAME-004", f"`{show(name)}` is a special form: it cannot be defined", OTHERWISE)
     return name
 
 
@@ -65,7 +65,7 @@ def _define(an: Analyzer, kind: str, items: Items, scope: Scope, place: Place, a
     name = name_of(items[0], f"({kind} name [value] [doc])")
     if name.keyword or name in (NIL, symbol("t")):
         an.forbid_constant(name, items[0][1], "defined")
-        raise fault(items[0][1], "E-NAME-004", f"`{name.name}` is a constant: it cannot be defined")
+        raise fault(items[0][1], "E-NAME-004", f"`{name.name}` is a constant: it cannot be defined", OTHERWISE)
     operation = {"def": "lexical", "defconstant": "constant"}.get(kind, "special")
     if operation == "special":
         an.session.declare_variable(an.module, name, "special", place)

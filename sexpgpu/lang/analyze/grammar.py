@@ -30,6 +30,7 @@ class Special(NamedTuple):
     analyze: Analysis
 
 
+OTHERWISE: Final = "name it otherwise"
 MOST_PARTS: Final = 500_000
 AT_TOP: Final = frozenset({"require", "provide", "defknobs", "defvariant", "defsweep"})
 """Forms that the top of a file evaluates, and nothing else."""

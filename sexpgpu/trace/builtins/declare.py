@@ -179,7 +179,7 @@ def defrun(*options: Any, **_: Any) -> Any:
         positive(given, "max-skipped") or 3,
         given.get("deterministic", NIL) is not NIL,
         memory,
-        checks.of(None, lambda: _recompute(given.get("recompute", NIL), memory)),
+        checks.of(None, lambda: _recompute(given.get("recompute", NIL), given.get("memory", NIL) is not NIL)),
         current_span(),
     )
     checks.end()
@@ -223,11 +223,12 @@ def _memory(value: Any) -> int | None:
         ) from None
 
 
-def _recompute(value: Any, memory: int | None) -> Literal["auto"] | None:
+def _recompute(value: Any, limited: bool) -> Literal["auto"] | None:
+    """Whether to recompute, of a run whose memory the form says to be `limited`, if only by a size that is none."""
     if value is NIL:
         return None
     arguments.choice("defrun", value, ":recompute", ("auto",))
-    if memory is None and knobs.MEMORY.get() is None:
+    if not limited and knobs.MEMORY.get() is None:
         raise error(
             "E-RUN-013",
             "`defrun`: :recompute :auto without a limit of memory",
