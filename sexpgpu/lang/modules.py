@@ -73,7 +73,7 @@ class Modules:
         self.library_texts: dict[str, Source] = {}
 
     def read(self, path: str) -> Source:
-        """A file's text, of `overlay` or the disk; E-MOD-001 when it is not there, E-READ-011 when it is no text.
+        """A file's text, of `overlay` or the disk; E-MOD-001 when it is not there, E-IO-103 when it is no text.
 
         `-` is standard input, which is read once.
         """
@@ -97,12 +97,12 @@ class Modules:
         return Source(path, text)
 
     def _not_text(self, path: str, data: bytes, start: int) -> SxError:
-        """E-READ-011 at the first byte that is no UTF-8; the file is shown with a sign in its place."""
+        """E-IO-103 at the first byte that is no UTF-8; the file is shown with a sign in its place."""
         shown = Source(path, data.decode("utf-8", "replace"))
         self._session.sources[path] = shown.text
         at = len(data[:start].decode("utf-8"))
         told = f"byte {start}, {data[start]:#04x}, is no UTF-8"
-        return error("E-READ-011", f"{path} is not UTF-8 text", shown.span(at, at + 1), actual=told)
+        return error("E-IO-103", f"{path} is not UTF-8 text", shown.span(at, at + 1), actual=told)
 
     def _read_for(self, path: str, place: Place) -> Source:
         """As `read`; an error that has no place of its own is at the `require` that asks for the file."""
@@ -238,6 +238,8 @@ class Modules:
             chain = [Note(f"it is being evaluated because of this require of {os.path.basename(p)}", at.span)
                      for p, at in self._open.items()]  # fmt: skip
             raise fault(place, "E-MOD-002", f"`{name}` is required by itself, through this", notes=tuple(chain))
+        if path not in self.overlay and os.path.isdir(path):
+            raise fault(place, "E-IO-102", f"{path} is a directory")
         if path not in self.overlay and not os.path.isfile(path):
             near = self._near(name, path)
             help = f'did you mean "{near}"?' if near else None if name.startswith(STANDARD) else f"looked for {path}"

@@ -126,7 +126,7 @@ class Session:
         return self._evaluate(self.module, Source(filename, text))
 
     def evaluate_file(self, path: str | Path, selection: Selection | None = None) -> list[FormResult]:
-        """As `evaluate_text`, of a file under a selection (E-MOD-001, E-READ-011 when it cannot be read)."""
+        """As `evaluate_text`, of a file under a selection (E-MOD-001, E-IO-103 when it cannot be read)."""
         try:
             source = self.modules.read(str(path))
         except SxError as fault:

@@ -73,7 +73,7 @@ def look_up(session: Session, declared: Declarations, diagnostics: Diagnostics) 
     """
     if any(d.code.startswith("E-READ") for d in diagnostics):
         return None
-    reached = not any(d.code.startswith(("E-LIMIT", "E-MOD-001", "E-MOD-002")) for d in diagnostics)
+    reached = not any(d.code.startswith(("E-LIMIT", "E-MOD-001", "E-MOD-002", "E-IO")) for d in diagnostics)
 
     def lacks(failure: Diagnostic) -> Diagnostic:
         if reached:

@@ -129,7 +129,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "main.sx").write_bytes(b"(def x\n\xff\xfe\x00)")
     diagnostics = Diagnostics()
     standard_session(diagnostics).evaluate_file(tmp_path / "main.sx")
-    assert [d.code for d in diagnostics] == ["E-READ-011"]
+    assert [d.code for d in diagnostics] == ["E-IO-103"]
 
 
 PARTS = """(defstruct st (x 1))
@@ -196,7 +196,7 @@ def test_a_module_that_is_no_text_is_told_at_its_byte_and_its_require(tmp_path: 
     (tmp_path / "a.sx").write_bytes("(def ä 1)\r\n (def é ".encode() + b"\xff)")
     _, found = evaluated(tmp_path, '(def y 1)\n(require "./a.sx")')
     ((code, span, actual, notes),) = [(d.code, str(d.span), d.actual, d.notes) for d in found]
-    assert (code, span) == ("E-READ-011", f"{tmp_path / 'a.sx'}:2:9")
+    assert (code, span) == ("E-IO-103", f"{tmp_path / 'a.sx'}:2:9")
     assert actual == "byte 21, 0xff, is no UTF-8"
     assert [(note.text, str(note.span)) for note in notes] == [("it is required here", f"{tmp_path / 'main.sx'}:2:10")]
 

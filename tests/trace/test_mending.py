@@ -54,9 +54,13 @@ def test_a_form_of_a_model_is_shown_with_its_head(tmp_path: Path) -> None:
         ("(make-array 99999999999)", "E-LIMIT-003"),
         ('(require "./experiment.sx")', "E-MOD-002"),
         ('(require "./gone.sx")', "E-MOD-001"),
+        ('(require "./folder.sx")', "E-IO-102"),
+        ('(require "./binary.sx")', "E-IO-103"),
     ],
 )
 def test_what_was_not_reached_is_not_missing(form: str, code: str, tmp_path: Path) -> None:
+    (tmp_path / "folder.sx").mkdir()
+    (tmp_path / "binary.sx").write_bytes(b"\xff\xfe")
     file = tmp_path / "experiment.sx"
     file.write_text(form, "utf-8")
     assert [error.code for error in errors(file)] == [code]

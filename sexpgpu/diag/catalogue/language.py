@@ -140,7 +140,7 @@ ENTRIES: tuple[Entry, ...] = (
           "Lists are written with parentheses, vectors `#(...)` or `(vector ...)`.",
           "[1 2 3]"),
     Entry("E-READ-011", "not a text file",
-          "The file is not UTF-8 text, or holds a NUL character.",
+          "The text holds a NUL character, or stands for bytes that are not UTF-8.",
           ""),
     Entry("E-READ-012", "nested too deeply",
           "Lists are nested more than 2000 deep, which no hand-written file needs.",
