@@ -25,6 +25,7 @@ from sexpgpu.lang.tokens import (
     parse_number,
     parse_token,
     suspicion,
+    unseen,
 )
 
 DEEPEST = 2000
@@ -142,10 +143,11 @@ class Reader:
                 self._bad_token(bad, start, end)
                 return
             self._memo[text] = value
-            if type(value) is Symbol and not value.keyword:
-                within = bool(self._stack and self._stack[-1].items)
-                if (suspected := suspicion(value.name, text, within)) is not None:
-                    self._warn("W-READ-002", suspected, start, end)
+            if (hidden := unseen(text)) is not None:
+                self._warn("W-READ-003", f"{hidden} is part of this name, and does not show", start, end)
+            named = type(value) is Symbol and not value.keyword
+            if named and (suspected := suspicion(value.name, text, bool(self._stack and self._stack[-1].items))):
+                self._warn("W-READ-002", suspected, start, end)
         self._add(value, start, end)
 
     def _string(self, text: str, start: int, end: int) -> None:

@@ -103,6 +103,14 @@ def _ratio(top: int, bottom: int) -> Any:
     return value.numerator if value.denominator == 1 else value
 
 
+def unseen(text: str) -> str | None:
+    """The first character of a token that shows as nothing, as `U+200B (zero width space)`; None of most tokens."""
+    if text.isascii() and text.isprintable():
+        return None
+    found = next((c for c in text if unicodedata.category(c) in ("Cf", "Cc")), None)
+    return None if found is None else f"U+{ord(found):04X} ({unicodedata.name(found, 'a control character').lower()})"
+
+
 def suspicion(name: str, text: str, within: bool) -> str | None:
     """What W-READ-002 says of the symbol called `name` and spelt `text`; None of most.
 

@@ -139,6 +139,9 @@ def test_a_list_of_several_dots_is_at_fault_once(text: str, column: int) -> None
     ("text", "code"),
     [
         ("1_000", "W-READ-002"),
+        ("(list wid\u200bth)", "W-READ-003"),
+        (":wid\ufeffth", "W-READ-003"),
+        ("a\x07", "W-READ-003"),
         ("0x10", "W-READ-002"),
         ("1.2.3", "W-READ-002"),
         ("(a .b)", "W-READ-002"),

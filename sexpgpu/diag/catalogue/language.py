@@ -214,6 +214,10 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("W-READ-002", "looks like a number but is a symbol",
           "The token is read as a symbol although it begins like a number.",
           "1_000"),
+    Entry("W-READ-003", "character that does not show in a name",
+          "A name holds a character without a sign of its own, as a zero-width space that came with a copy: it is "
+          "another name than the one without. Write the name anew.",
+          "'wid\u200bth"),
     Entry("W-USER-001", "warning of the program",
           "`(warn ...)` was called; the message is the program's own.",
           '(warn "width ~a is odd" 3)'),
