@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from attrs import frozen
 
 from sexpgpu.data.arrays import NUMPY_DTYPE, Array
-from sexpgpu.data.files import bad_file, read_text, shards
+from sexpgpu.data.files import bad_file, opened, read_text, shards
 from sexpgpu.data.source import Csv
 from sexpgpu.diag import error, nearest
 from sexpgpu.tensortype import FLOATS, DType
@@ -34,6 +36,23 @@ class Table:
 def read_tables(source: Csv, base: Path | None) -> list[Table]:
     """The tables of all files."""
     return [_read_table(source, path) for path in shards(source.path, base)]
+
+
+def require_columns(source: Csv, base: Path | None) -> None:
+    """`E-LOAD-004` for a column that the head of a file lacks. Reads no more than a header and a row, and leaves what
+    is no table to whoever reads all of it.
+    """
+    for path in shards(source.path, base):
+        try:
+            with opened(path, _WHAT) as stream:
+                lines = io.TextIOWrapper(stream, encoding="utf-8-sig")
+                rows = [row for row in islice(filter(None, csv.reader(islice(lines, source.skip, None))), 2)]
+        except (csv.Error, UnicodeDecodeError):
+            continue
+        named = bool(rows) and not all(map(_is_number, rows[0]))
+        header = tuple(cell.strip() for cell in rows[0]) if named else None
+        if len(rows) > named:
+            column_places(Table(path, header, [rows[named]], []), source.columns)
 
 
 def _read_table(source: Csv, path: Path) -> Table:

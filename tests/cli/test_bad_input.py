@@ -45,6 +45,26 @@ def test_a_truncated_data_file(tmp_path: Path) -> None:
     refused(sexpgpu("run", file, "--out", tmp_path / "run", "--quiet"), "E-LOAD-003")
 
 
+@pytest.mark.parametrize(
+    ("form", "actual"),
+    [('(csv "t.csv" "x" "nope")', "nope"), ('(csv "t.csv" "x" 2)', "2"), ('(csv "t.csv" "x" "nope" :skip 1)', "x")],
+)
+def test_a_missing_column_is_told_where_the_table_is_named(form: str, actual: str, tmp_path: Path) -> None:
+    """By `check` as by `run`, though the loader's field has the table inside another source; without the file not."""
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n3,4\n", "utf-8")
+    loader = f"(def table {form})\n(defloader train-loader (:batch 2) (x xs) (y ys) (z (take table 2)))"
+    file = write(tmp_path, loader=loader)
+    line = next(n for n, text in enumerate(file.read_text("utf-8").splitlines(), 1) if "(def table" in text)
+    for words in (("check", file), ("run", file, "--out", tmp_path / "run", "--quiet")):
+        done = sexpgpu(*words)
+        refused(done, "E-LOAD-004")
+        assert f"experiment.sx:{line}:12: error[E-LOAD-004]" in done.stderr
+        assert f"  actual:   {actual}\n" in done.stderr
+    (tmp_path / "t.csv").unlink()
+    declared = write(tmp_path, loader=loader.replace("table 2", "table 10"))
+    assert "E-LOAD-004" not in sexpgpu("check", declared).stderr
+
+
 def test_data_of_another_dtype_than_declared(tmp_path: Path) -> None:
     file = write(
         tmp_path,

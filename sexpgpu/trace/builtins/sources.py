@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from sexpgpu.data import facts
+from sexpgpu.data.files import present
 from sexpgpu.data.source import (
     NORMALIZE_KINDS,
     TOKEN_TYPES,
@@ -159,7 +160,12 @@ def csv(path: Any, *columns: Any) -> SourceValue:
     """
     plain, given = _named("csv", columns)
     skip = arguments.integer("csv", given.pop("skip", 0), ":skip")
-    return _leaf("csv", Csv(located("csv", path), tuple(plain), skip), given)
+    made = Csv(located("csv", path), tuple(plain), skip)
+    if plain and present(made.path, declarations().base):
+        from sexpgpu.data.table import require_columns
+
+        require_columns(made, declarations().base)
+    return _leaf("csv", made, given)
 
 
 @library.builtin("parquet", "(path &rest columns)")
