@@ -37,6 +37,7 @@ class BodyTrace(GraphTrace):
         self.path = parent.path
         self.made = parent.made
         self.frozen = parent.frozen
+        self.thawed = parent.thawed
         self.within = [*parent.within, "scan"]
         self.reached: list[Tensor] = []
         self._turn: Tensor | None = None
