@@ -33,9 +33,7 @@ def _lines(report: Lowering) -> Iterator[str]:
         yield f"  {row.name:{NAME}} {_counts(row)}"
         yield from _families(row)
         yield from _memory(row)
-        yield from (
-            f"      {launch.kernel:{LAUNCH}} {launch.type:{TYPE}} {launch.path}".rstrip() for launch in row.launches
-        )
+        yield from map(_launch, row.launches)
     for name, text in report.notes:
         yield f"  {name:{NAME}} {text}"
 
