@@ -16,6 +16,10 @@ _spans: dict[ir.Attribute, Span | None] = {}
 _paths: dict[ir.Attribute, str] = {}
 """By locations as attributes, which are equal where they say the same: a dozen operations share each."""
 _METADATA = re.compile(r'^loc\(fused<"((?:[^"\\]|\\.)*)">')
+_BYTES = {0xDC00 + byte: 0x10FE00 + byte for byte in range(0x80, 0x100)}
+"""MLIR's names are UTF-8, a file's need not be: each byte of one that Python could not decode is, in MLIR, a character
+for private use."""
+_BACK = {written: read for read, written in _BYTES.items()}
 _ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))")
 
 
@@ -27,7 +31,8 @@ def encode(span: Span | None, path: str, context: ir.Context) -> ir.Location:
 
 
 def _region(span: Span, context: ir.Context) -> ir.Location:
-    return ir.Location.file(span.file, span.line, span.col, span.end_line, span.end_col, context)
+    file = span.file if span.file.isascii() else span.file.translate(_BYTES)
+    return ir.Location.file(file, span.line, span.col, span.end_line, span.end_col, context)
 
 
 def forget() -> None:
@@ -46,7 +51,9 @@ def span_of(location: ir.Location) -> Span | None:
 
 def _span(location: ir.Location) -> Span | None:
     if location.is_a_file():
-        return Span(location.filename, location.start_line, location.start_col, location.end_line, location.end_col)
+        file = location.filename
+        name = file if file.isascii() else file.translate(_BACK)
+        return Span(name, location.start_line, location.start_col, location.end_line, location.end_col)
     if location.is_a_fused():
         return next((span for part in location.locations if (span := span_of(part)) is not None), None)
     if location.is_a_name():

@@ -10,10 +10,14 @@ from __future__ import annotations
 import gc
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from sexpgpu import __version__
+
+if TYPE_CHECKING:
+    from sexpgpu.diag import Diagnostic
 
 VERBS = {
     "check": "compile a file and report every mistake in it",
@@ -103,7 +107,10 @@ def guarded(command: click.Command, program: str) -> int:
         code = command.main(prog_name=program, standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as fault:
+        from sexpgpu.diag import Diagnostic
+
         fault.show()
+        _print_failure(Diagnostic("E-USE-001", fault.format_message()))
         return fault.exit_code
     except click.exceptions.Exit as leave:
         return leave.exit_code
@@ -117,6 +124,7 @@ def guarded(command: click.Command, program: str) -> int:
         from sexpgpu.cli.report import print_diagnostic
 
         print_diagnostic(fault.diagnostic, {})
+        _print_failure(fault.diagnostic)
         return exit_code(fault.diagnostic.code)
     except OSError as fault:
         # Most files that the product reads and writes have errors of their own; what is left is, above all, a stream.
@@ -130,6 +138,18 @@ def guarded(command: click.Command, program: str) -> int:
         told = f"{program}: this is a fault of sexpgpu, not of your file; please report the lines above with the file"
         click.echo(told + (_reduced(fault) if program == "sexpgpu" else ""), err=True)
         return 70
+
+
+def _print_failure(diagnostic: Diagnostic) -> None:
+    """The document of a verb that came to nothing, for whoever asked for one: the verb itself never printed it."""
+    asked = sys.argv[1:]
+    if "--json" not in asked:
+        return
+    from sexpgpu.cli.report import print_json
+    from sexpgpu.diag import to_json
+
+    verb = next((word for word in asked if word in VERBS), None)
+    print_json({"verb": verb, "ok": False, "diagnostics": [to_json(diagnostic, {})]})
 
 
 def _reduced(fault: Exception) -> str:

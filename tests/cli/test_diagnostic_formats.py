@@ -165,3 +165,23 @@ def test_nothing_wrong_is_an_empty_log(tmp_path: Path) -> None:
     assert log["runs"][0]["results"] == []
     assert log["runs"][0]["tool"]["driver"]["rules"] == []
     assert sexpgpu("check", write(tmp_path), "--sarif", "--json").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "verb"),
+    [
+        (("check", "--bogus"), "check"),
+        (("run", "x.sx", "--steps", "many"), "run"),
+        (("diff", "one.sx"), "diff"),
+        (("explain-code", "E-GONE-001"), "explain-code"),
+        (("chek", "x.sx"), None),
+    ],
+    ids=lambda a: a[0] if isinstance(a, tuple) else "",
+)
+def test_wrong_usage_is_a_document_too(arguments: tuple[str, ...], verb: str | None, tmp_path: Path) -> None:
+    done = sexpgpu(*arguments, "--json", cwd=tmp_path)
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["verb"], document["ok"]) == (2, verb, False)
+    assert [d["code"] for d in document["diagnostics"]] == ["E-USE-001"]
+    VALIDATOR.validate(document["diagnostics"])
+    assert document["diagnostics"][0]["message"] in done.stderr

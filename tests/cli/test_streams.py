@@ -1,4 +1,4 @@
-"""Streams that fail: a full standard output is said in one line, not with a traceback."""
+"""Streams that fail, which is said in one line, not with a traceback; and text that they have no bytes for."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sexpgpu.cli import guarded
 from tests.cli.test_bad_input import refused, sexpgpu
 from tests.trace.experiments import write
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FULL = Path("/dev/full")
 
 
@@ -101,3 +102,28 @@ def test_a_value_of_bytes_that_are_no_text(tmp_path: Path) -> None:
     for value in ("\udcff", '"\udcff"'):
         done = sexpgpu("eval", file, "--set", f"name={value}")
         assert (done.returncode, "E-KNOB-003" in done.stderr, "Traceback" in done.stderr) == (1, True, False)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "check --json",
+        "run --steps 2",
+        "explain --json",
+        "passes --json",
+        "ir --json",
+        "check --sarif",
+        "variants --json",
+    ],
+)
+def test_a_file_whose_name_is_not_utf_8(verb: str, tmp_path: Path) -> None:
+    """Its place goes through MLIR and into the run's records and comes back as it was."""
+    file = tmp_path / os.fsdecode(b"digits\xff.sx")
+    file.write_text((EXAMPLES / "digits.sx").read_text("utf-8").replace('"data/', f'"{EXAMPLES}/data/'), "utf-8")
+    done = sexpgpu(*verb.split(), file, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    if verb.startswith("run"):
+        (status,) = tmp_path.glob("runs/*/status.json")
+        assert json.loads(status.read_text("utf-8"))["state"] == "finished"
+    else:
+        assert json.loads(done.stdout)

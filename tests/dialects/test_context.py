@@ -109,6 +109,7 @@ SPANS = [
     (None, "model.wte"),
     (Span("f.sx", 3, 1, 3, 9), ""),
     (Span("dir/f x.sx", 3, 7, 5, 2), "model.blocks.0.attn.qkv"),
+    (Span("name of bytes \udcff\udc80 and \u00fc.sx", 1, 1, 1, 2), "model.wte"),
     (Span('quote".sx', 1, 1, 1, 2), 'odd "path\\ ü'),
     (CallSite("f.sx", 3, 7, 5, 2, inside=Span("nn.sx", 8, 1, 9, 2)), ""),
     (CallSite("f.sx", 3, 7, 5, 2, inside=Span("nn.sx", 8, 1, 9, 2)), "model.embed"),

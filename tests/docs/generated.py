@@ -103,6 +103,7 @@ FAMILIES: Final = {
     "SHAPE": "shapes of tensors",
     "SIM": "the simulated GPU",
     "TYPE": "types of values",
+    "USE": "the command line",
     "VALUE": "values",
     "CASE": "clauses",
     "DECL": "declarations",

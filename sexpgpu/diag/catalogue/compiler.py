@@ -63,6 +63,10 @@ ENTRIES: tuple[Entry, ...] = (
           "`new` never overwrites: name another file, or remove that one first. `generate` writes over images and "
           "arrays only with --force; without it nothing is written when one of its files is there.",
           "sexpgpu new examples/moons.sx --template mlp"),
+    Entry("E-USE-001", "wrong usage",
+          "The command has a flag, a value or a number of arguments that its verb does not take: `--help` shows what "
+          "it takes. Exit code 2. Only the document of --json has the code; standard error has the text as it is.",
+          "sexpgpu check run.sx --jason"),
     Entry("E-INT-001", "a fault of sexpgpu",
           "An exception that no experiment should be able to raise. `run` prints its traceback and ends with exit code "
           "70; `status.json` and the events of the run keep its text under this code.",
