@@ -5,15 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.engine import Tensor
 
 
+@frozen
+class Part:
+    """The sum of `leaves` arrays, of which the first is that of microbatch `first`."""
+
+    first: int
+    leaves: int
+    sum: Tensor
+
+
 @define
 class SumFold:
-    """The sum of one array a microbatch.
+    """The sum of one array a microbatch, of which the first added is that of microbatch `first`.
 
     With `tree`, n leaves are split at the largest power of two below n, an order of addition that does not
     depend on who computed which leaves; it holds up to log2(n) + 1 partial sums. Without, each is added to
@@ -23,22 +32,32 @@ class SumFold:
     tree: bool = True
     release: Callable[[Tensor], None] | None = None  # takes back the memory of what has been added to another
     arrays: Arrays = field(factory=HostArrays)
-    _parts: list[tuple[int, Tensor]] = field(factory=list, init=False)  # (leaves, sum), leaves falling
+    first: int = 0
+    _parts: list[Part] = field(factory=list, init=False)  # in the order of their microbatches
+    _added: int = field(default=0, init=False)
 
     def add(self, value: Tensor) -> None:
         """Adds the next microbatch's array, which now belongs to the fold."""
-        leaves = 1
-        while self._parts and (self._parts[-1][0] == leaves or not self.tree):
-            more, left = self._parts.pop()
-            value = self._plus(left, value)
-            leaves += more
-        self._parts.append((leaves, value))
+        self.join(Part(self.first + self._added, 1, value))
+        self._added += 1
+
+    def join(self, part: Part) -> None:
+        """Adds what follows the last part: whole subtrees of the tree, where there is one."""
+        while self._parts and (not self.tree or _siblings(self._parts[-1], part)):
+            left = self._parts.pop()
+            part = Part(left.first, left.leaves + part.leaves, self._plus(left.sum, part.sum))
+        self._parts.append(part)
+
+    def parts(self) -> list[Part]:
+        """What is summed so far, for another fold to join; the fold is spent. A tree's are whole subtrees."""
+        parts, self._parts = self._parts, []
+        return parts
 
     def total(self) -> Tensor:
         """The sum; the fold is spent."""
-        result = self._parts.pop()[1]
+        result = self._parts.pop().sum
         while self._parts:
-            result = self._plus(self._parts.pop()[1], result)
+            result = self._plus(self._parts.pop().sum, result)
         return result
 
     def _plus(self, left: Tensor, right: Tensor) -> Tensor:
@@ -48,41 +67,51 @@ class SumFold:
         return total
 
 
+def _siblings(left: Part, right: Part) -> bool:
+    """Whether two neighbours are the halves of one subtree."""
+    return left.leaves == right.leaves and left.first % (2 * left.leaves) == 0
+
+
 @define
 class MeanFold:
     """The mean over a step's records of one array a microbatch, itself a mean over the microbatch's records.
 
     `rows` are the records of each microbatch, known beforehand: where all are equal nothing is weighed. A
     single microbatch is returned as it came. Sums are kept in the arrays' own type and divided once, at the
-    end.
+    end. The first array added is that of microbatch `first`.
     """
 
     rows: Sequence[int]
     tree: bool = False
     release: Callable[[Tensor], None] | None = None
     arrays: Arrays = field(factory=HostArrays)
-    _sum: SumFold = field(init=False)
-    _added: int = field(default=0, init=False)
+    first: int = 0
+    sum: SumFold = field(init=False)
+    _next: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._sum = SumFold(self.tree, self.release, self.arrays)
+        self.sum = SumFold(self.tree, self.release, self.arrays, self.first)
+        self._next = self.first
 
     def add(self, value: Tensor) -> None:
         """Adds the next microbatch's array, which now belongs to the fold."""
-        self._sum.add(value if self._even else self.arrays.times(value, self.rows[self._added]))
-        self._added += 1
+        self.sum.add(value if _even(self.rows) else self.arrays.times(value, self.rows[self._next]))
+        self._next += 1
 
     def mean(self) -> Tensor:
         """The mean; the fold is spent."""
-        total = self._sum.total()
-        if len(self.rows) == 1:
-            return total
-        divisor = len(self.rows) if self._even else sum(self.rows)
-        return self.arrays.over(total, divisor)
+        return mean_of(self.sum.total(), self.rows, self.arrays)
 
-    @property
-    def _even(self) -> bool:
-        return min(self.rows) == max(self.rows)
+
+def mean_of(total: Tensor, rows: Sequence[int], arrays: Arrays) -> Tensor:
+    """The mean over a step's records from the sum that a `MeanFold` of these rows makes."""
+    if len(rows) == 1:
+        return total
+    return arrays.over(total, len(rows) if _even(rows) else sum(rows))
+
+
+def _even(rows: Sequence[int]) -> bool:
+    return min(rows) == max(rows)
 
 
 def exact_sum(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""What the microbatches of a step give together: sums of gradients, buffers, losses, metrics."""
+"""What the microbatches of one rank give together in a step: sums of gradients, buffers, losses, metrics."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from attrs import define, field
 from sexpgpu.runtime.arrays import Arrays
 from sexpgpu.runtime.calls import Call
 from sexpgpu.runtime.engine import Tensor
-from sexpgpu.runtime.fold import MeanFold
+from sexpgpu.runtime.fold import MeanFold, mean_of
 from sexpgpu.runtime.metrics import Collected
 
 
 @define
 class Gathering:
-    """Takes the results of one microbatch after another, of `rows` records each, in their order.
+    """Takes the results of one microbatch after another, in their order, from number `first` of the step on.
 
-    With `tree` sums do not depend on who computed which microbatch. `committed` are the buffers as the step found them;
-    those in `per_microbatch` have a row for each.
+    `rows` are the records of each microbatch of the step. With `tree` sums do not depend on who computed which
+    microbatch. `committed` are the buffers as the step found them; those in `per_microbatch` have a row for each.
     """
 
     arrays: Arrays
@@ -26,14 +26,14 @@ class Gathering:
     tree: bool
     committed: Mapping[str, Tensor]
     per_microbatch: frozenset[str]
+    first: int = 0
     collected: Collected = field(factory=lambda: Collected("train"), init=False)
     losses: list[Tensor] = field(factory=list, init=False)
-    _buffers: dict[str, Tensor] = field(init=False)
-    _gradients: dict[str, MeanFold] = field(factory=dict, init=False)
-    _proposals: dict[str, MeanFold] = field(factory=dict, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._buffers = dict(self.committed)
+    gradients: dict[str, MeanFold] = field(factory=dict, init=False)
+    averaged: dict[str, MeanFold] = field(factory=dict, init=False)  # what float buffers are proposed to become
+    kept: dict[str, Tensor] = field(factory=dict, init=False)  # what other buffers become by the last microbatch
+    with_rows: dict[str, Tensor] = field(factory=dict, init=False)  # buffers, as microbatches changed their rows
+    changed: list[tuple[str, int]] = field(factory=list, init=False)  # those rows: path and number
 
     def add(self, microbatch: int, call: Call, results: list[Tensor]) -> None:
         """Results that nobody else holds: their memory goes with them."""
@@ -41,20 +41,30 @@ class Gathering:
         self.collected.add(call, results, self.rows[microbatch])
         self.losses += call.named(results, "loss").values()
         for path, gradient in call.named(results, "grad").items():
-            self._gradients.setdefault(path, MeanFold(self.rows, self.tree, arrays.give, arrays)).add(gradient)
+            if path not in self.gradients:
+                self.gradients[path] = MeanFold(self.rows, self.tree, arrays.give, arrays, self.first)
+            self.gradients[path].add(gradient)
         for path, proposal in call.named(results, "buffer").items():
             if path in self.per_microbatch:
-                row = arrays.with_row(self._buffers[path], self.committed[path], microbatch, proposal)
-                self._buffers[path] = row
+                self.put_row(path, microbatch, proposal)
+                self.changed.append((path, microbatch))
             elif proposal.dtype.kind == "f":
-                self._proposals.setdefault(path, MeanFold(self.rows, tree=True, arrays=arrays)).add(proposal)
+                if path not in self.averaged:
+                    self.averaged[path] = MeanFold(self.rows, True, None, arrays, self.first)
+                self.averaged[path].add(proposal)
             else:
-                self._buffers[path] = proposal
+                self.kept[path] = proposal
 
-    def gradients(self) -> dict[str, Tensor]:
-        """Their means over the step's records; the sums are spent."""
-        return {path: fold.mean() for path, fold in self._gradients.items()}
+    def put_row(self, path: str, microbatch: int, value: Tensor) -> None:
+        """What a buffer becomes for one microbatch."""
+        committed = self.committed[path]
+        current = self.with_rows.get(path, committed)
+        self.with_rows[path] = self.arrays.with_row(current, committed, microbatch, value)
 
-    def buffers(self) -> dict[str, Tensor]:
-        """What the buffers become; the sums are spent."""
-        return self._buffers | {path: fold.mean() for path, fold in self._proposals.items()}
+    def means(self, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The means over the step's records, from sums over all its microbatches."""
+        return {path: mean_of(total, self.rows, self.arrays) for path, total in sums.items()}
+
+    def buffers(self, averages: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """What the buffers become, given the means of those that are averaged."""
+        return {**self.committed, **self.with_rows, **self.kept, **averages}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from attrs import define, field
@@ -52,6 +53,46 @@ class Collected:
                 value = _mapped(calls.get(output.then), value)
             found[name if "/" in name else f"{self.prefix}/{name}"] = value
         return found
+
+    @classmethod
+    def joined(cls, several: Sequence[Collected]) -> Collected:
+        """What several ranks collected of one step, in their order."""
+        first = several[0]
+        found = cls(first.prefix)
+        for each in several:
+            found._outputs |= each._outputs
+            for mine, other in ((found._values, each._values), (found._weights, each._weights)):
+                for name, values in other.items():
+                    mine.setdefault(name, []).extend(values)
+            for name, count in each._counted.items():
+                found._counted[name] = found._counted.get(name, 0) + count
+            for name, values in each._counts.items():
+                found._counts.setdefault(name, []).extend(values)
+        return found
+
+    def told(self) -> dict[str, Any]:
+        """All of it as plain numbers, for another process."""
+        return {
+            "values": {name: list(map(float, values)) for name, values in self._values.items()},
+            "weights": {name: list(map(float, values)) for name, values in self._weights.items()},
+            "counted": self._counted,
+            "counts": {name: list(map(int, values)) for name, values in self._counts.items()},
+        }
+
+    @classmethod
+    def of(cls, several: Sequence[Mapping[str, Any]], prefix: str, outputs: Sequence[Output]) -> Collected:
+        """What other processes told, in their order, of the metrics among a graph's outputs."""
+        by_name = {output.name: output for output in outputs if output.role == "metric"}
+        found = []
+        for told in several:
+            each = cls(prefix)
+            each._outputs |= {name: by_name[name] for name in told["values"]}
+            each._values |= told["values"]
+            each._weights |= told["weights"]
+            each._counted |= told["counted"]
+            each._counts |= told["counts"]
+            found.append(each)
+        return cls.joined(found)
 
     @property
     def counters(self) -> dict[str, int]:

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Indices
 from sexpgpu.diag import Span, SxError
-from sexpgpu.experiment import Experiment, InputRole, OutputRole
-from sexpgpu.runtime.arrays import Arrays
+from sexpgpu.experiment import Experiment, OutputRole
 from sexpgpu.runtime.batches import Reading, reading
-from sexpgpu.runtime.calls import Call, Calls, Contexts, Tables, Tensors, state_name
+from sexpgpu.runtime.calls import Call, Calls, Contexts, Tables, Tensors
+from sexpgpu.runtime.combine import Combined, Combining
 from sexpgpu.runtime.engine import Array, Tensor
 from sexpgpu.runtime.fold import SumFold, weighted_mean
 from sexpgpu.runtime.gather import Gathering
-from sexpgpu.runtime.metrics import Collected
 from sexpgpu.runtime.plan import Plan
+from sexpgpu.runtime.ranks import Team
 from sexpgpu.runtime.room import Retry
+from sexpgpu.runtime.update import Updates
 
 _GRADIENTS: frozenset[OutputRole] = frozenset({"grad"})
-_UPDATED: frozenset[OutputRole] = frozenset({"param", "state"})
 
 
 @frozen
@@ -72,48 +72,39 @@ class _Placed:
 
 
 @frozen
+class _Step:
+    """The microbatches of a step: the records of all, and what those of this process read, by number."""
+
+    number: int
+    indices: list[Indices]
+    own: dict[int, _Microbatch]
+
+    @property
+    def rows(self) -> list[int]:
+        return [len(each) for each in self.indices]
+
+    @property
+    def records(self) -> tuple[int, ...]:
+        return tuple(np.concatenate(self.indices).tolist())
+
+
+@frozen
 class _Gathered:
-    """What the microbatches of a step gave together."""
+    """What the microbatches of a step gave together. Of totals, gradients and buffers each rank has its own."""
 
     loss: float
     losses: list[float]
     norm: float
-    sums: dict[str, Tensor]
-    gradients: dict[str, Tensor]
-    buffers: dict[str, Tensor]
-    collected: Collected
-
-
-@frozen
-class _Update:
-    """One update graph with the places of its inputs and outputs; they are the same for each of its
-    parameters.
-    """
-
-    call: Call
-    params: tuple[str, ...]
-    group: str
-    slots: tuple[tuple[InputRole, str], ...]
-
-    @classmethod
-    def of(cls, call: Call, params: tuple[str, ...], group: str) -> _Update:
-        inputs = call.executable.spec.inputs
-        named = ((slot.role, state_name(slot) if slot.role == "state" else slot.name) for slot in inputs)
-        return cls(call, params, group, tuple(named))
-
-
-@frozen
-class _Updated:
-    """What the update graphs gave: parameters by path, states by `path/state`, the series that they report."""
-
-    params: dict[str, Tensor] = field(factory=dict)
-    states: dict[str, Tensor] = field(factory=dict)
-    reported: dict[str, Tensor] = field(factory=dict)
+    sums: list[dict[str, Tensor]]
+    combined: Combined
 
 
 @define
 class TrainStep:
-    """Runs steps of one experiment; made once a run."""
+    """Runs steps of one experiment; made once a run.
+
+    `calls` are those of the loop's own rank, the first of `team`, which without one is alone.
+    """
 
     experiment: Experiment
     calls: Calls
@@ -121,66 +112,84 @@ class TrainStep:
     plan: Plan
     contexts: Contexts
     stage: int = 0  # of the loader
-    _retry: Retry = field(init=False)
-    _updates: list[_Update] = field(init=False)
+    team: Team = field(default=Factory(lambda self: Team([self.calls]), takes_self=True))
+    _combining: Combining = field(init=False)
+    _retries: list[Retry] = field(init=False)
+    _updates: list[Updates] = field(init=False)
     _per_microbatch: frozenset[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._retry = Retry(self.calls.arrays)
-        updates = self.experiment.updates
-        self._updates = [_Update.of(self.calls.get(u.graph), u.params, u.group) for u in updates]
+        self._combining = Combining(self.team, self.experiment)
+        self._retries = [Retry(calls.arrays) for calls in self.team.calls]
+        self._updates = [Updates(self.experiment, calls) for calls in self.team.calls]
         kept = (buffer.path for buffer in self.experiment.buffers if buffer.per_microbatch)
         self._per_microbatch = frozenset(kept)
 
     def run(self, step: int, tensors: Tensors) -> StepResult:
         """Step number `step`, from 0. Changes `tensors`, unless loss or norm is not finite."""
         batches = self._read(step)
-        gathered = self._gather(step, batches, tensors)
-        arrays = self.calls.arrays
+        gathered = self._gather(batches, tensors)
+        combined = gathered.combined
         norm = gathered.norm
         metrics = {"train/loss": gathered.loss}
-        metrics |= gathered.collected.metrics(self.calls)
+        metrics |= combined.collected.metrics(self.calls)
         metrics["optim/grad_norm"] = norm
-        refusal = None
         if not (math.isfinite(gathered.loss) and math.isfinite(norm)):
-            refusal = _refusal(gathered, batches, arrays)
-            origin = self._origin(refusal, gathered.sums, batches, tensors)
-            refusal = evolve(refusal, origin=origin)
+            refusal: Refusal | None = self._refusal(gathered, batches, tensors)
         else:
-            limit = self.experiment.run.clip_norm
+            reported, refusal = self._update(gathered, batches, tensors)
+            metrics |= reported
+        rows = sum(batches.rows)
+        return StepResult(gathered.loss, metrics, combined.collected.counters, rows, refusal)
+
+    def _update(self, gathered: _Gathered, batches: _Step, tensors: Tensors) -> tuple[dict[str, float], Refusal | None]:
+        """The updates on every rank, committed where they are finite; the series that they report."""
+        limit = self.experiment.run.clip_norm
+        context = self._context(batches.number, grad_norm=gathered.norm, loss=gathered.loss)
+        everyone = self.team.tensors(tensors)
+        made = []
+        for updates, held, gradients in zip(self._updates, everyone, gathered.combined.gradients, strict=True):
             if limit is not None:
-                arrays.clip(gathered.gradients, norm, limit)
-            context = self._context(step, grad_norm=norm, loss=gathered.loss)
-            updated = self._apply(tensors, gathered.gradients, context)
-            spoilt = arrays.first_not_finite(updated.params | updated.states)
-            metrics |= {series: float(value) for series, value in updated.reported.items()}
-            if spoilt is None:
-                self._commit(tensors.params, updated.params)
-                self._commit(tensors.states, updated.states)
-                tensors.buffers.update(gathered.buffers)
-            else:
-                records = tuple(np.concatenate([batch.indices for batch in batches]).tolist())
-                refusal = Refusal(spoilt.partition("/")[0], None, records, updating=True)
-        rows = sum(batch.rows for batch in batches)
-        return StepResult(gathered.loss, metrics, gathered.collected.counters, rows, refusal)
+                updates.calls.arrays.clip(gradients, gathered.norm, limit)
+            made.append(updates.run(held, gradients, context))
+        spoilt = self.calls.arrays.first_not_finite(made[0].params | made[0].states)
+        reported = {series: float(value) for series, value in made[0].reported.items()}
+        if spoilt is not None:
+            return reported, Refusal(spoilt.partition("/")[0], None, batches.records, updating=True)
+        for updates, held, updated, buffers in zip(
+            self._updates, everyone, made, gathered.combined.buffers, strict=True
+        ):
+            updates.commit(held, updated)
+            held.buffers.update(buffers)
+        self._combining.narrowed.commit()
+        return reported, None
 
-    def _commit(self, held: dict[str, Tensor], fresh: dict[str, Tensor]) -> None:
-        """Put what the updates gave in the place of what it was made from, whose memory serves the next step."""
-        for name, array in fresh.items():
-            self.calls.arrays.give(held[name])
-            held[name] = array
-
-    def _read(self, step: int) -> list[_Microbatch]:
+    def _read(self, step: int) -> _Step:
         indices = [self.loader.indices(q) for q in self.plan.batches_of(step)]
         total = sum(map(len, indices))
-        return [
-            _Microbatch(
-                numbers,
-                self.loader.read(numbers, step),
-                self._context(step, microbatch=i, share=len(numbers) / total),
+        own = {
+            i: _Microbatch(
+                indices[i],
+                self.loader.read(indices[i], step),
+                self._context(step, microbatch=i, share=len(indices[i]) / total),
             )
-            for i, numbers in enumerate(indices)
-        ]
+            for rank in range(len(self.team.calls))
+            for i in self._share(rank, len(indices))
+        }
+        return _Step(step, indices, own)
+
+    def _share(self, rank: int, count: int) -> range:
+        """The microbatches of one rank of this process, of `count` that a step has: the last may have few."""
+        share = self.team.share(rank, self.plan.microbatches)
+        return range(share.start, max(share.start, min(share.stop, count)))
+
+    def _by_turns(self, batches: _Step) -> Iterator[tuple[int, int, _Microbatch]]:
+        """Rank and number of each microbatch of this process: the first of every rank, then the second of each."""
+        shares = [self._share(rank, len(batches.indices)) for rank in range(len(self.team.calls))]
+        for place in range(max(map(len, shares))):
+            for rank, share in enumerate(shares):
+                if place < len(share):
+                    yield rank, share[place], batches.own[share[place]]
 
     def _context(self, step: int, **values: float) -> dict[str, Array]:
         common = {"microbatch": 0, "trip": 0, "stage": self.stage, "share": 1.0} | values
@@ -188,31 +197,37 @@ class TrainStep:
         epoch = self.plan.epochs_before(step)
         return self.contexts.make(step=step, steps=self.plan.steps, epoch=epoch, progress=progress, **common)
 
-    def _gather(self, step: int, batches: Sequence[_Microbatch], tensors: Tensors) -> _Gathered:
-        rows = [batch.rows for batch in batches]
+    def _gather(self, batches: _Step, tensors: Tensors) -> _Gathered:
+        rows = batches.rows
+        everyone = self.team.tensors(tensors)
         # Where a pass for the step's totals goes before, the batches stay where it put them.
-        placed = None if self.experiment.sums_graph is None else [self._placed(batch) for batch in batches]
-        sums = self._step_sums(step, batches, placed or [], tensors)
+        placed: dict[int, _Placed] = {}
+        if self.experiment.sums_graph is not None:
+            placed = {i: self._placed(rank, batch) for rank, i, batch in self._by_turns(batches)}
+        sums = self._step_sums(batches, placed, everyone)
         tree = self.experiment.run.deterministic
-        gathering = Gathering(self.calls.arrays, rows, tree, tensors.buffers, self._per_microbatch)
-        for i, batch in enumerate(batches):
-            call = self.calls.get(self.experiment.train_graph, batch.rows)
-            read = None if placed is None else placed[i]
-            attempt = partial(self._train, call, i, batch, read, tensors, sums)
-            with reading(self.calls.engine, self._reading(self.experiment.train_graph, step, i, batch)):
-                gathering.add(i, call, self._retry.run(step, i, attempt))
-        buffers, gradients = gathering.buffers(), gathering.gradients()
+        gatherings = [
+            Gathering(calls.arrays, rows, tree, held.buffers, self._per_microbatch, self._share(rank, len(rows)).start)
+            for rank, (calls, held) in enumerate(zip(self.team.calls, everyone, strict=True))
+        ]
+        for rank, i, batch in self._by_turns(batches):
+            call = self.team.calls[rank].get(self.experiment.train_graph, batch.rows)
+            attempt = partial(self._train, rank, call, i, batch, placed.get(i), everyone[rank], sums[rank])
+            with reading(self.calls.engine, self._reading(self.experiment.train_graph, batches.number, i, batch)):
+                gatherings[rank].add(i, call, self._retries[rank].run(batches.number, i, attempt))
         try:
+            combined = self._combining.step(gatherings)
             # All is queued before the first number is asked for, which waits for the device.
-            norm = self.calls.arrays.global_norm(gradients.values())
-            found = [float(loss) for loss in gathering.losses]
+            norm = self.calls.arrays.global_norm(combined.gradients[0].values())
+            found = [float(loss) for loss in combined.losses]
         except SxError as fault:
-            self._locate(fault, step, batches, tensors, sums)
+            self._locate(fault, batches, tensors, sums[0])
             raise
-        return _Gathered(weighted_mean(found, rows), found, norm, sums, gradients, buffers, gathering.collected)
+        return _Gathered(weighted_mean(found, rows), found, norm, sums, combined)
 
     def _train(
         self,
+        rank: int,
         call: Call,
         microbatch: int,
         batch: _Microbatch,
@@ -221,12 +236,12 @@ class TrainStep:
         sums: dict[str, Tensor],
     ) -> list[Tensor]:
         """What the train graph gives for one microbatch."""
-        into = self.calls.arrays.take(call.executable.spec.outputs, _GRADIENTS)
-        return call(self._tables(microbatch, placed or self._placed(batch), tensors, sums), into)
+        into = self.team.calls[rank].arrays.take(call.executable.spec.outputs, _GRADIENTS)
+        return call(self._tables(microbatch, placed or self._placed(rank, batch), tensors, sums), into)
 
-    def _placed(self, batch: _Microbatch) -> _Placed:
-        """The batch and its scalars where graphs read them."""
-        place = self.calls.arrays.place
+    def _placed(self, rank: int, batch: _Microbatch) -> _Placed:
+        """The batch and its scalars where graphs of a rank read them."""
+        place = self.team.calls[rank].arrays.place
         return _Placed(place(batch.fields, {}), place(batch.context, {}))
 
     def _reading(self, graph: str, step: int, microbatch: int, batch: _Microbatch) -> Reading:
@@ -237,22 +252,24 @@ class TrainStep:
         return Reading(graph, loader, batch.indices.tolist(), batch.fields, when)
 
     def _step_sums(
-        self, step: int, batches: Sequence[_Microbatch], placed: Sequence[_Placed], tensors: Tensors
-    ) -> dict[str, Tensor]:
+        self, batches: _Step, placed: Mapping[int, _Placed], everyone: Sequence[Tensors]
+    ) -> list[dict[str, Tensor]]:
         """The totals over the step that the train graph reads, by a pass of their own over its
         microbatches.
         """
         graph = self.experiment.sums_graph
         if graph is None:
-            return {}
-        folds: dict[str, SumFold] = {}
-        for i, batch in enumerate(batches):
-            call = self.calls.get(graph, batch.rows)
-            with reading(self.calls.engine, self._reading(graph, step, i, batch)):
-                results = call(self._tables(i, placed[i], tensors, _no_totals(call)))
+            return [{} for _ in everyone]
+        folds: list[dict[str, SumFold]] = [{} for _ in everyone]
+        for rank, i, batch in self._by_turns(batches):
+            call = self.team.calls[rank].get(graph, batch.rows)
+            with reading(self.calls.engine, self._reading(graph, batches.number, i, batch)):
+                results = call(self._tables(i, placed[i], everyone[rank], _no_totals(call)))
             for name, term in call.named(results, "step_term").items():
-                folds.setdefault(name, SumFold(arrays=self.calls.arrays)).add(term)
-        return {name: fold.total() for name, fold in folds.items()}
+                if name not in folds[rank]:
+                    folds[rank][name] = SumFold(arrays=self.team.calls[rank].arrays, first=i)
+                folds[rank][name].add(term)
+        return self._combining.totals(folds)
 
     def _tables(self, microbatch: int, batch: _Placed, tensors: Tensors, sums: dict[str, Tensor]) -> Tables:
         return {
@@ -263,32 +280,42 @@ class TrainStep:
             "step_sum": sums,
         }
 
-    def _origin(
-        self, refusal: Refusal, sums: dict[str, Tensor], batches: Sequence[_Microbatch], tensors: Tensors
-    ) -> tuple[str, Span | None] | None:
-        """Runs the guilty microbatch once more, or each until one is, to see where it stopped being finite."""
+    def _refusal(self, gathered: _Gathered, batches: _Step, tensors: Tensors) -> Refusal:
+        """What of a step was not finite. Where its microbatch is of this process, that runs once more, or each does
+        until one is guilty, to see where it stopped being finite.
+        """
+        refusal = Refusal(None, None, batches.records)
+        for i, loss in enumerate(gathered.losses):
+            if not math.isfinite(loss):
+                refusal = Refusal("loss", i, tuple(batches.indices[i].tolist()))
+                break
+        else:
+            tensor = self.calls.arrays.first_not_finite(gathered.combined.gradients[0])
+            refusal = evolve(refusal, tensor=tensor)
         if refusal.tensor is None:
-            return None
-        for i, batch in enumerate(batches):
+            return refusal
+        for i, batch in batches.own.items():
             if refusal.microbatch in (None, i):
                 call = self.calls.get(self.experiment.train_graph, batch.rows)
-                origin = call.origin_not_finite(self._tables(i, self._placed(batch), tensors, sums))
+                origin = call.origin_not_finite(self._again(i, batch, tensors, gathered.sums[0]))
                 if origin is not None:
-                    return origin
-        return None
+                    return evolve(refusal, origin=origin)
+        return refusal
 
-    def _locate(
-        self, fault: SxError, step: int, batches: Sequence[_Microbatch], tensors: Tensors, sums: dict[str, Tensor]
-    ) -> None:
+    def _locate(self, fault: SxError, batches: _Step, tensors: Tensors, sums: dict[str, Tensor]) -> None:
         """Run the step's microbatches once more where an index was met outside its axis and the device does not say by
         which form: what explains a call raises the same fault with its place.
         """
         if fault.diagnostic.index is None or fault.diagnostic.span is not None:
             return
         graph = self.experiment.train_graph
-        for i, batch in enumerate(batches):
-            with reading(self.calls.engine, self._reading(graph, step, i, batch)):
-                self.calls.get(graph, batch.rows).origin_not_finite(self._tables(i, self._placed(batch), tensors, sums))
+        for i, batch in batches.own.items():
+            with reading(self.calls.engine, self._reading(graph, batches.number, i, batch)):
+                self.calls.get(graph, batch.rows).origin_not_finite(self._again(i, batch, tensors, sums))
+
+    def _again(self, microbatch: int, batch: _Microbatch, tensors: Tensors, sums: dict[str, Tensor]) -> Tables:
+        """What the train graph reads where the loop's own rank runs a microbatch once more."""
+        return self._tables(microbatch, self._placed(0, batch), tensors, sums)
 
     def _buffers_of(self, microbatch: int, tensors: Tensors) -> dict[str, Tensor]:
         if not self._per_microbatch:
@@ -296,51 +323,8 @@ class TrainStep:
         kept = {path: tensors.buffers[path][microbatch] for path in self._per_microbatch}
         return tensors.buffers | kept
 
-    def _apply(self, tensors: Tensors, gradients: dict[str, Tensor], scalars: dict[str, Array]) -> _Updated:
-        """Runs every update graph on every parameter it serves; changes nothing."""
-        arrays = self.calls.arrays
-        context = arrays.place(scalars, {})
-        several = len(self.experiment.groups) > 1
-        updated = _Updated()
-        for update in self._updates:
-            outputs = update.call.executable.spec.outputs
-            for path in update.params:
-                gradient = gradients.pop(path)
-                inputs = []
-                for role, name in update.slots:
-                    match role:
-                        case "param":
-                            inputs.append(tensors.params[path])
-                        case "grad":
-                            inputs.append(gradient)
-                        case "state":
-                            inputs.append(tensors.states[f"{path}/{name}"])
-                        case _:
-                            inputs.append(context[name])
-                results = update.call.executable(inputs, arrays.take(outputs, _UPDATED))
-                arrays.give(gradient)
-                for output, result in zip(outputs, results, strict=True):
-                    match output.role:
-                        case "param":
-                            updated.params[path] = result
-                        case "state":
-                            updated.states[f"{path}/{output.name.rpartition('/')[2]}"] = result
-                        case _:
-                            series = f"optim/{output.name}"
-                            series = f"{series}.{update.group}" if several else series
-                            updated.reported.setdefault(series, result)
-        return updated
-
 
 def _no_totals(call: Call) -> dict[str, Array]:
     """What a graph that gives the terms of totals reads for these; no term depends on it."""
     slots = [slot for slot in call.executable.spec.inputs if slot.role == "step_sum"]
     return {slot.name: np.ones(slot.type.shape, NUMPY_DTYPE[slot.type.dtype]) for slot in slots}
-
-
-def _refusal(gathered: _Gathered, batches: Sequence[_Microbatch], arrays: Arrays) -> Refusal:
-    for i, loss in enumerate(gathered.losses):
-        if not math.isfinite(loss):
-            return Refusal("loss", i, tuple(batches[i].indices.tolist()))
-    records = np.concatenate([batch.indices for batch in batches])
-    return Refusal(arrays.first_not_finite(gathered.gradients), None, tuple(records.tolist()))
