@@ -58,7 +58,7 @@ def train(
     kind = knobs.DEVICE.get(device)
     options = RunFlags(out, steps, resume, allow_changed, init, skipped, start, quiet, as_json)
     try:
-        with opened(kind) as where:
+        with opened(kind, several=True) as where:
             return _train(file, selected, where, options)
     except SxError as fault:
         if as_json:
@@ -71,7 +71,7 @@ def train(
 def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> int:
     from sexpgpu.dialects.context import open_context
     from sexpgpu.driver.compile import compile_in, sources_of
-    from sexpgpu.driver.devices import admitted, engine_of, prepare_for
+    from sexpgpu.driver.devices import admitted, prepare_for, team_of
     from sexpgpu.driver.pipeline import Passes, skipping
     from sexpgpu.lang.limits import run_deep
     from sexpgpu.runtime.run import RunOptions, run
@@ -107,8 +107,8 @@ def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> i
             report=show,
             stream=sys.stderr,
         )
-        engine, arrays = engine_of(done, where, kernels)
-        result = run(engine, options, arrays)
+        team = team_of(done, where, kernels)
+        result = run(team.calls[0].engine, options, team=team)
         if as_json:
             report.print_json(_document(file, result, sources))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from sexpgpu import knobs
 from sexpgpu.diag import Diagnostic, error
@@ -16,10 +16,12 @@ from sexpgpu.driver.kernels import prepare_kernels
 from sexpgpu.driver.memory import Needs, admission
 from sexpgpu.driver.planning import prepare
 from sexpgpu.gpu.memory import Pool
-from sexpgpu.gpu.ranks import Settings, nodes, only_first, ordinals
+from sexpgpu.gpu.ranks import Settings, nodes, only_first, ordinals, simulated
 from sexpgpu.plan.records import DevicePlans
 from sexpgpu.runtime.arrays import Arrays, HostArrays
+from sexpgpu.runtime.calls import Calls
 from sexpgpu.runtime.engine import Engine
+from sexpgpu.runtime.ranks import Links, Team, not_divided
 
 KEPT_FREE = 1 << 30
 """Bytes of a GPU that libraries may take."""
@@ -33,7 +35,8 @@ CHIPS = ((10, "sm_100"), (9, "sm_90"), (8, "sm_80"))
 class Device:
     """An open device: its kind and what it is in words.
 
-    Where it has memory of its own, that, the bytes of it which are kept free, and its chip.
+    Where it has memory of its own, that, the bytes of it which are kept free, and its chip. `others` are the memories
+    of the ranks behind the first, which `links` join.
     """
 
     kind: str
@@ -41,17 +44,23 @@ class Device:
     pool: Pool | None = None
     kept: int = 0
     chip: str = ""
+    others: tuple[Pool, ...] = ()
+    links: Links | None = None
 
 
 @contextmanager
-def opened(kind: str) -> Iterator[Device]:
-    """The device of a kind, closed behind the block. `E-DEV-…` and `E-DP-…` where it cannot be had as asked for."""
-    device = _open(kind, settings())
+def opened(kind: str, several: bool = False) -> Iterator[Device]:
+    """The device of a kind, closed behind the block: with `several` all that SEXPGPU_DEVICES names, else the first.
+
+    `E-DEV-…` and `E-DP-…` where it cannot be had as asked for.
+    """
+    device = _open(kind, settings(), several)
     try:
         yield device
     finally:
-        if device.pool is not None:
-            device.pool.close()
+        for pool in (device.pool, *device.others):
+            if pool is not None:
+                pool.close()
 
 
 def settings() -> Settings:
@@ -60,18 +69,23 @@ def settings() -> Settings:
     return Settings(*[knob.get() for knob in read])
 
 
-def _open(kind: str, asked: Settings) -> Device:
+def _open(kind: str, asked: Settings, several: bool) -> Device:
     if nodes(asked, kind) is not None:
         raise error("E-DP-005", "this version trains on one machine", expected="SEXPGPU_NODES unset, or 1")
     if kind == "cuda":
         return _open_cuda(asked)
-    only_first(asked, f"the device {kind}")
     if kind == "sim":
+        from sexpgpu.gpu.collectives import DeviceLinks, SimCollective
         from sexpgpu.gpu.sim import SimDriver
         from sexpgpu.sim import Checks
 
-        driver = SimDriver(Checks.every() if knobs.CHECK.get() else Checks())
-        return Device(kind, f"sim sm_80, {driver.name}", Pool(driver), chip="sm_80")
+        count = len(simulated(asked)) if several else 1
+        drivers = [SimDriver(Checks.every() if knobs.CHECK.get() else Checks()) for _ in range(count)]
+        first, *others = [Pool(driver) for driver in drivers]
+        links = DeviceLinks([first, *others], SimCollective(drivers)) if others else None
+        words = f"sim sm_80, {drivers[0].name}" + (f", {count} ranks" if others else "")
+        return Device(kind, words, first, chip="sm_80", others=tuple(others), links=links)
+    only_first(asked, f"the device {kind}")
     return Device(kind, "cpu interpreter")
 
 
@@ -120,10 +134,21 @@ def engine_of(done: Compilation, device: Device, kernels: DevicePlans | None) ->
     return engine, engine.arrays
 
 
+def team_of(done: Compilation, device: Device, kernels: DevicePlans | None) -> Team:
+    """The ranks of a run on a device, each with its engine and its arithmetic."""
+    calls = [Calls(*engine_of(done, evolve(device, pool=pool), kernels)) for pool in (device.pool, *device.others)]
+    return Team(calls, device.links)
+
+
 def admitted(done: Compilation, device: Device, kernels: DevicePlans | None) -> Diagnostic | None:
-    """`E-MEM-001` where an experiment that was prepared for a device does not fit it."""
+    """`E-MEM-001` where an experiment that was prepared for a device does not fit it, `E-DP-003` where its microbatches
+    do not divide over the ranks.
+    """
     if done.traced is None or done.experiment is None:
         return None
+    undivided = not_divided(done.experiment.run, 1 + len(device.others))
+    if undivided is not None:
+        return undivided
     if kernels is not None:
         return device_admission(done.experiment, _needs(done, device, kernels))
     return admission(done.traced, done.plans) if done.plans is not None else None

@@ -135,12 +135,14 @@ _DEVICES = {"cpu": "the reference interpreter", "sim": "the PTX interpreter", "c
 def _device() -> Finding:
     """The device of the environment, and whether the variables for several GPUs and machines make sense."""
     from sexpgpu.driver.devices import settings
-    from sexpgpu.gpu.ranks import nodes, only_first
+    from sexpgpu.gpu.ranks import nodes, only_first, simulated
 
     kind = knobs.DEVICE.get()
     try:
         nodes(settings(), kind)
-        if kind != "cuda":
+        if kind == "sim":
+            simulated(settings())
+        elif kind == "cpu":
             only_first(settings(), f"the device {kind}")
     except SxError as fault:
         return _told("device", fault)

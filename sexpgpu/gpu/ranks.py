@@ -59,6 +59,18 @@ def ordinals(settings: Settings, visible: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+SIMULATED = 8
+"""The GPUs of a simulated machine."""
+
+
+def simulated(settings: Settings) -> tuple[int, ...]:
+    """The simulated GPUs of a run in the order of their ranks, one without a word.
+
+    `E-DP-001` as for real ones.
+    """
+    return (0,) if settings.devices is None else ordinals(settings, SIMULATED)
+
+
 def only_first(settings: Settings, device: str) -> None:
     """`E-DP-001` where a device that is one names another than number 0."""
     if settings.devices not in (None, "0"):

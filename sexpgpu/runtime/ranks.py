@@ -16,7 +16,7 @@ from sexpgpu.diag import Diagnostic
 from sexpgpu.experiment import Experiment, RunConfig
 from sexpgpu.runtime.arrays import Arrays
 from sexpgpu.runtime.calls import Calls, Tensors, placed
-from sexpgpu.runtime.engine import Engine, Tensor
+from sexpgpu.runtime.engine import Tensor
 
 Gradients = Literal["bf16", "f32"]
 
@@ -97,10 +97,6 @@ class Team:
     def tensors(self, own: Tensors) -> list[Tensors]:
         """The tensors of every rank of this process, given the first's."""
         return [own, *self.replicas]
-
-
-def team_of(members: Sequence[tuple[Engine, Arrays]], links: Links | None, peers: Peers | None) -> Team:
-    return Team([Calls(engine, arrays) for engine, arrays in members], links, peers)
 
 
 def not_divided(run: RunConfig, ranks: int, nodes: int = 1) -> Diagnostic | None:

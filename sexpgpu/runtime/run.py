@@ -27,6 +27,7 @@ from sexpgpu.runtime.loop import Loop, Outcome
 from sexpgpu.runtime.manifest import manifest_json
 from sexpgpu.runtime.plan import Plan, evaluation_steps, make_plan, turns
 from sexpgpu.runtime.progress import Progress
+from sexpgpu.runtime.ranks import Team
 from sexpgpu.runtime.restore import require_checkpoint
 from sexpgpu.runtime.room import not_given, peak_line, plan_line
 from sexpgpu.runtime.signals import Signals
@@ -91,11 +92,12 @@ class _Reports:
         self.options.report(diagnostic)
 
 
-def run(engine: Engine, options: RunOptions, arrays: Arrays | None = None) -> RunResult:
+def run(engine: Engine, options: RunOptions, arrays: Arrays | None = None, team: Team | None = None) -> RunResult:
     """Trains the engine's experiment. A user's fault becomes the result's error; any other exception is
     ours.
 
-    `arrays` does the arithmetic on the engine's tensors; without it they are NumPy's.
+    `arrays` does the arithmetic on the engine's tensors; without it they are NumPy's. `team` are the ranks that train
+    together, where the engine is not alone.
     """
     experiment = engine.experiment
     reports = _Reports(options)
@@ -104,10 +106,10 @@ def run(engine: Engine, options: RunOptions, arrays: Arrays | None = None) -> Ru
             require_checkpoint(Path(str(options.resume)))
         path = choose_directory(experiment, options.runs, options.out, options.resume)
         with Signals() as signals, RunDirectory(path) as directory:
-            accepted = _accept(directory, experiment, options, reports)
+            ranks = team or Team([Calls(engine, arrays if arrays is not None else HostArrays())])
+            accepted = _accept(directory, experiment, options, reports, ranks.count)
             directory.create()
-            calls = Calls(engine, arrays if arrays is not None else HostArrays())
-            return _run_in(directory, accepted, calls, options, reports, signals)
+            return _run_in(directory, accepted, ranks, options, reports, signals)
     except SxError as fault:
         return _failed(fault.diagnostic, reports)
 
@@ -121,7 +123,9 @@ class _Accepted:
     start: Start
 
 
-def _accept(directory: RunDirectory, experiment: Experiment, options: RunOptions, reports: _Reports) -> _Accepted:
+def _accept(
+    directory: RunDirectory, experiment: Experiment, options: RunOptions, reports: _Reports, ranks: int
+) -> _Accepted:
     """Opens the data, makes the plan and reads the checkpoint or weights to begin with."""
     loaders = Loaders(experiment.run.microbatches)
     trained = loaders.open(experiment.train_loader)
@@ -139,6 +143,7 @@ def _accept(directory: RunDirectory, experiment: Experiment, options: RunOptions
         init=options.init,
         allow_changed=options.allow_changed,
         stop=plan.stop,
+        ranks=ranks,
         report=reports.add,
     )
     return _Accepted(loaders, plan, start)
@@ -202,11 +207,12 @@ def _not_written(directory: Path, fault: OSError) -> Diagnostic:
 def _run_in(
     directory: RunDirectory,
     accepted: _Accepted,
-    calls: Calls,
+    team: Team,
     options: RunOptions,
     reports: _Reports,
     signals: Signals,
 ) -> RunResult:
+    calls = team.calls[0]
     engine, experiment = calls.engine, calls.engine.experiment
     loaders, plan = accepted.loaders, accepted.plan
     trained = loaders.open(experiment.train_loader)
@@ -216,7 +222,7 @@ def _run_in(
     try:
         status.update("compiling", {"step": accepted.start.position.step})
         contexts, free = contexts_of(experiment), calls.arrays.free_bytes()
-        start, tensors = begin(accepted.start, directory, calls, contexts, reports.add)
+        start, tensors = begin(accepted.start, directory, team, contexts, reports.add)
         directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources, options.file)
         events = EventStream(directory.events, start.position.events, reports.add)
         events.append(start.position.waiting)
@@ -225,6 +231,7 @@ def _run_in(
             "run": directory.run_id,
             "manifest": manifest_json(experiment.manifest),
             "data": loaders.data,
+            "ranks": team.count,
         }
         keeper = Keeper(directory.checkpoints, experiment.run, facts, events, reports.add, arrays=calls.arrays)
         if start.own:
@@ -237,7 +244,7 @@ def _run_in(
         loop = Loop(
             experiment=experiment,
             plan=plan,
-            trainer=TrainStep(experiment, calls, trained, plan, contexts),
+            trainer=TrainStep(experiment, calls, trained, plan, contexts, team=team),
             passes=passes,
             views=views,
             generation=Generation(experiment, calls, contexts, plan, views, trained),

@@ -11,11 +11,12 @@ from attrs import evolve, field, frozen
 from sexpgpu.diag import Diagnostic, error, warning
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime import checkpoint, events
-from sexpgpu.runtime.calls import Calls, Contexts, Tensors, placed
+from sexpgpu.runtime.calls import Contexts, Tensors
 from sexpgpu.runtime.checkpoint import Position
 from sexpgpu.runtime.directory import RunDirectory, holds_a_run
 from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.manifest import Change, Data, changes, data_changes, manifest_json, require_none
+from sexpgpu.runtime.ranks import Team
 from sexpgpu.runtime.restore import newest_good, read_index, restore
 from sexpgpu.runtime.weights import initial_tensors, read_weights
 
@@ -47,16 +48,17 @@ def find_start(
     init: Path | None,
     allow_changed: bool,
     stop: int,
+    ranks: int,
     report: Callable[[Diagnostic], None],
 ) -> Start:
     """Loads the checkpoint that `resume` names, or the weights that a new run is given; changes no file.
 
     `data` are those that the loaders opened. `E-RUN-102` for a checkpoint past `stop`, the step at which the run is to
-    end.
+    end; `E-DP-002` for one of another count of ranks than `ranks`, unless sums do not depend on it.
     """
     chosen = newest_good(directory.checkpoints, report) if resume == "latest" else resume and Path(resume)
     if chosen:
-        return _resumed(directory, chosen, experiment, data, allow_changed, stop)
+        return _resumed(directory, chosen, experiment, data, allow_changed, stop, ranks)
     if resume == "latest":
         report(_nothing_to_resume(directory, experiment.name))
     given = {} if init is None else read_weights(init, experiment)
@@ -64,13 +66,14 @@ def find_start(
 
 
 def begin(
-    start: Start, directory: RunDirectory, calls: Calls, contexts: Contexts, report: Callable[[Diagnostic], None]
+    start: Start, directory: RunDirectory, team: Team, contexts: Contexts, report: Callable[[Diagnostic], None]
 ) -> tuple[Start, Tensors]:
     """Sets aside, in the directory, what will be run again; the start as it then is, and the tensors, drawn now where
     no checkpoint has them, where graphs read them.
     """
+    calls = team.calls[0]
     host = start.tensors or initial_tensors(calls, contexts, start.given)
-    tensors = placed(host, calls.engine.experiment, calls.arrays)
+    tensors = team.replicate(host, calls.engine.experiment)
     position = start.position
     length = _set_aside(directory, position.events, position.step)
     if length < position.events:
@@ -97,7 +100,7 @@ def _nothing_to_resume(directory: RunDirectory, name: str) -> Diagnostic:
 
 
 def _resumed(
-    directory: RunDirectory, path: Path, experiment: Experiment, data: Data, allow_changed: bool, stop: int
+    directory: RunDirectory, path: Path, experiment: Experiment, data: Data, allow_changed: bool, stop: int, ranks: int
 ) -> Start:
     index = read_index(path)
     found = changes(index["manifest"], manifest_json(experiment.manifest))
@@ -105,6 +108,15 @@ def _resumed(
     other_data = data_changes(index["data"], data) if "data" in index else []
     if not allow_changed:
         require_none(found, other_data, path)
+    written = index.get("ranks", 1)  # checkpoints of this format were written without it at first
+    if written != ranks and not experiment.run.deterministic:
+        raise error(
+            "E-DP-002",
+            f"{path} was written by another number of ranks",
+            expected=f"{written} {'rank' if written == 1 else 'ranks'}",
+            actual=str(ranks),
+            help="SEXPGPU_DEVICES names as many devices; under `:deterministic t` any number goes on",
+        )
     restored = restore(path, experiment)
     position = restored.position
     if position.step > stop:

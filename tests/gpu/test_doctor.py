@@ -56,7 +56,7 @@ def test_a_run_on_a_gpu_that_is_not_there_is_refused() -> None:
     [
         ({"SEXPGPU_NODES": "2"}, "E-DP-005"),
         ({"SEXPGPU_NODE_GRADIENTS": "f16"}, "E-DP-005"),
-        ({"SEXPGPU_DEVICES": "0,1", "SEXPGPU_DEVICE": "sim"}, "E-DP-001"),
+        ({"SEXPGPU_DEVICES": "0,8", "SEXPGPU_DEVICE": "sim"}, "E-DP-001"),
     ],
 )
 def test_variables_that_make_no_run(environment: dict[str, str], code: str) -> None:

@@ -33,6 +33,14 @@ ENTRIES = (
           "SEXPGPU_DEVICES lists the GPUs of a run by their numbers, in the order of their ranks, each once: `0,1`. "
           "Unset it means every GPU that is visible; CUDA_VISIBLE_DEVICES limits what is.",
           "SEXPGPU_DEVICES=0,0 sexpgpu run file.sx --device cuda"),
+    Entry("E-DP-002", "a resume with another number of ranks",
+          "Sums over the ranks of a run are added up rank by rank, so a run that goes on with another number of them "
+          "is not the run that was stopped. Under `(defrun ... :deterministic t)` sums do not depend on the ranks, and "
+          "any number goes on.",
+          "SEXPGPU_DEVICES=0,1 sexpgpu run file.sx --device sim --resume latest"),
+    Entry("E-DP-003", "microbatches that do not divide over the devices",
+          "A step's :microbatches are split over the devices of a run, as many for each.",
+          "SEXPGPU_DEVICES=0,1 sexpgpu run file.sx --device sim"),
     Entry("E-DP-005", "machines that do not make a run",
           "A run over several machines needs SEXPGPU_NODES (how many), SEXPGPU_NODE_RANK (which this is, from 0) and "
           "SEXPGPU_RENDEZVOUS (`host:port` of machine 0) on each, and SEXPGPU_DEVICE=cuda. SEXPGPU_NODE_GRADIENTS is "
