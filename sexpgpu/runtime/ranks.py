@@ -1,4 +1,4 @@
-"""Ranks: the devices that train together, of this process and of others, and what each of them does of a step.
+"""Ranks: the devices that train together, of this process, and what each of them does of a step.
 
 Every rank holds all parameters, states and buffers, and runs its share of a step's microbatches: rank r of R takes
 those from r·k/R on. Sums over the microbatches are added up in an order that is fixed by the microbatches' numbers or
@@ -8,7 +8,7 @@ the ranks', so that every rank has the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
 from attrs import define, field
 
@@ -17,8 +17,6 @@ from sexpgpu.experiment import Experiment, RunConfig
 from sexpgpu.runtime.arrays import Arrays
 from sexpgpu.runtime.calls import Calls, Tensors, placed
 from sexpgpu.runtime.engine import Tensor
-
-Gradients = Literal["bf16", "f32"]
 
 
 class Links(Protocol):
@@ -33,27 +31,6 @@ class Links(Protocol):
         ...
 
 
-class Peers(Protocol):
-    """The other processes of a run; this is number `rank` of `count`."""
-
-    @property
-    def rank(self) -> int: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def gradients(self) -> Gradients:
-        """How gradients travel."""
-        ...
-
-    def exchange(self, message: bytes) -> list[bytes]:
-        """Everybody's message in the order of ranks; `E-DP-007` where somebody is gone."""
-        ...
-
-    def meet(self, facts: dict[str, Any]) -> None:
-        """Begin together: `E-DP-006` where the facts differ, `E-DP-007` where somebody does not come."""
-        ...
-
-
 @define
 class Team:
     """The ranks of this process: their graphs and arithmetic, in order, of which the first is the loop's own.
@@ -63,21 +40,12 @@ class Team:
 
     calls: Sequence[Calls]
     links: Links | None = None
-    peers: Peers | None = None
     replicas: list[Tensors] = field(factory=list)
-
-    @property
-    def nodes(self) -> int:
-        return 1 if self.peers is None else self.peers.count
-
-    @property
-    def node(self) -> int:
-        return 0 if self.peers is None else self.peers.rank
 
     @property
     def count(self) -> int:
         """Ranks of the whole run."""
-        return self.nodes * len(self.calls)
+        return len(self.calls)
 
     @property
     def arrays(self) -> Sequence[Arrays]:
@@ -86,7 +54,7 @@ class Team:
     def share(self, rank: int, microbatches: int) -> range:
         """The microbatches of a step that rank `rank` of this process runs, of so many in a whole step."""
         each = microbatches // self.count
-        first = (self.node * len(self.calls) + rank) * each
+        first = rank * each
         return range(first, first + each)
 
     def replicate(self, tensors: Tensors, experiment: Experiment) -> Tensors:
@@ -99,14 +67,13 @@ class Team:
         return [own, *self.replicas]
 
 
-def not_divided(run: RunConfig, ranks: int, nodes: int = 1) -> Diagnostic | None:
+def not_divided(run: RunConfig, ranks: int) -> Diagnostic | None:
     """`E-DP-003` where the microbatches of a step do not divide over the ranks."""
     if run.microbatches % ranks == 0:
         return None
-    where = f"{ranks} devices" + (f" of {nodes} machines" if nodes > 1 else "")
     return Diagnostic(
         "E-DP-003",
-        f"the microbatches of a step do not divide over {where}",
+        f"the microbatches of a step do not divide over {ranks} devices",
         run.span,
         expected=f"a multiple of {ranks} for :microbatches",
         actual=str(run.microbatches),

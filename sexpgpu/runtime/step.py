@@ -161,7 +161,6 @@ class TrainStep:
         ):
             updates.commit(held, updated)
             held.buffers.update(buffers)
-        self._combining.narrowed.commit()
         return reported, None
 
     def _read(self, step: int) -> _Step:
