@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sexpgpu.diag import Diagnostic
+from sexpgpu.driver.explain_text import size
 from sexpgpu.driver.memory import Limit, Needs, limit_of, not_admitted, sum_arrays
-from sexpgpu.experiment import Experiment, Graph, OutputRole
+from sexpgpu.experiment import Experiment, Generator, Graph, OutputRole
 from sexpgpu.gpu.memory import SMALL, SMALL_BLOCK, block_size
 from sexpgpu.plan.allocation import device_bytes
 from sexpgpu.plan.records import DevicePlans, GraphPlan
@@ -60,6 +61,26 @@ def device_needs(experiment: Experiment, plans: DevicePlans, limit: Limit | None
     return Needs(parts, limit)
 
 
+def generator_needs(experiment: Experiment, plans: DevicePlans, generator: Generator, limit: Limit | None) -> Needs:
+    """What running one generator on the tensors of a checkpoint holds: nothing of training but what is restored."""
+    by_path = {p.path: p.type for p in experiment.parameters}
+    copies = experiment.run.microbatches
+    names = (generator.init, generator.trip, generator.emit)
+    viewing = experiment.views if generator.weights == "view" else {}
+    symbols = {experiment.graphs[name].symbol for name in (*names, *viewing.values())}
+    running = [plan for symbol, plan in plans.plans.items() if symbol in symbols]
+    parts = {
+        "parameters": _blocks(by_path.values()),
+        "states": _blocks(s.type for s in experiment.states),
+        "buffers": _blocks(_repeated(b.type, copies if b.per_microbatch else 1) for b in experiment.buffers),
+        "constants": sum(map(_constants, running)),
+        "generation": _blocks(by_path[path] for path in viewing) + _phase(experiment, names),
+        "arena": block_size(max(map(_arena, running), default=0)),
+        "numbers": block_size(SMALL_BLOCK),
+    }
+    return Needs(parts, limit)
+
+
 def device_limit(experiment: Experiment, room: int, source: str) -> Limit:
     """The smaller of what the device has and what the run may hold."""
     asked = limit_of(experiment.run)
@@ -71,6 +92,20 @@ def device_admission(experiment: Experiment, needs: Needs) -> Diagnostic | None:
     if needs.limit is None or needs.total <= needs.limit.bytes:
         return None
     return not_admitted(experiment.run, needs, needs.limit)
+
+
+def generator_admission(generator: Generator, needs: Needs) -> Diagnostic | None:
+    """`E-MEM-001` where a generator that runs by itself does not fit."""
+    if needs.limit is None or (beyond := needs.total - needs.limit.bytes) <= 0:
+        return None
+    return Diagnostic(
+        "E-MEM-001",
+        f"the generator needs {size(needs.total)}, {size(beyond)} more than it may hold",
+        generator.span,
+        expected=f"{size(needs.limit.bytes)} at most, by {needs.limit.source}",
+        actual=needs.listed(),
+        help="it runs on the CPU as well: SEXPGPU_DEVICE=cpu",
+    )
 
 
 def _blocks(types: Iterable[TensorType]) -> int:

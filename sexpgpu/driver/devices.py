@@ -10,11 +10,18 @@ from attrs import evolve, frozen
 from sexpgpu import knobs
 from sexpgpu.diag import Diagnostic, error
 from sexpgpu.driver.compile import Compilation
-from sexpgpu.driver.device_memory import device_admission, device_limit, device_needs
+from sexpgpu.driver.device_memory import (
+    device_admission,
+    device_limit,
+    device_needs,
+    generator_admission,
+    generator_needs,
+)
 from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.driver.kernels import prepare_kernels
-from sexpgpu.driver.memory import Needs, admission
+from sexpgpu.driver.memory import Limit, Needs, admission
 from sexpgpu.driver.planning import prepare
+from sexpgpu.experiment import Experiment, Generator
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.ranks import Settings, nodes, only_first, ordinals, simulated
 from sexpgpu.plan.records import DevicePlans
@@ -154,10 +161,25 @@ def admitted(done: Compilation, device: Device, kernels: DevicePlans | None) -> 
     return admission(done.traced, done.plans) if done.plans is not None else None
 
 
+def admitted_generator(
+    done: Compilation, device: Device, kernels: DevicePlans | None, generator: Generator
+) -> Diagnostic | None:
+    """`E-MEM-001` where a generator of a checkpoint, in an experiment that was prepared for a device, does not fit."""
+    if kernels is None or done.experiment is None:
+        return None
+    limit = _limit(done.experiment, device)
+    return generator_admission(generator, generator_needs(done.experiment, kernels, generator, limit))
+
+
+def _limit(experiment: Experiment, device: Device) -> Limit:
+    """What a run may hold of an open device."""
+    assert device.pool is not None
+    return device_limit(experiment, device.pool.driver.memory()[0] - device.kept, f"what {device.kind} has free")
+
+
 def _needs(done: Compilation, device: Device, kernels: DevicePlans) -> Needs:
     assert done.experiment is not None
     assert device.pool is not None
-    room = device.pool.driver.memory()[0] - device.kept
-    limit = device_limit(done.experiment, room, f"what {device.kind} has free")
+    limit = _limit(done.experiment, device)
     device.pool.limit = limit.bytes
     return device_needs(done.experiment, kernels, limit)

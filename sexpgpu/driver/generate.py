@@ -13,7 +13,7 @@ from sexpgpu import knobs
 from sexpgpu.diag import SxError, error, nearest
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
-from sexpgpu.driver.devices import engine_of, opened, prepare_for
+from sexpgpu.driver.devices import admitted_generator, engine_of, opened, prepare_for
 from sexpgpu.experiment import Experiment, Generator
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.arrays import NoMemory
@@ -58,7 +58,7 @@ class Answer:
 def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
     """Compile the run's own sources under its own selection and run the generator on its newest good checkpoint.
 
-    It runs on SEXPGPU_DEVICE.
+    It runs on SEXPGPU_DEVICE. E-MEM-001 before the checkpoint is read where a device has not the memory for it.
 
     E-CKPT-008 where `run` is neither a run nor a checkpoint, E-RUN-035 for a generator that is not there, E-RUN-034 for
     a prompt to one that takes none. E-IO-107 and E-IO-001 before anything is sampled where the files of its samples
@@ -78,6 +78,8 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
         if request.prompt is not None:
             _require_prompted(done.experiment, generator)
         _require_free(done.experiment, generator, request)
+        if too_large := admitted_generator(done, device, kernels, generator):
+            raise SxError(too_large)
         restored = restore(checkpoint, done.experiment)
         loaders = Loaders(done.experiment.run.microbatches)
         stage = restored.position.stage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,20 @@ def test_a_checkpoint_of_one_device_goes_on_on_another(folder: Path) -> None:
     assert json.loads(done.stdout)["step"] == 4
 
 
-def test_a_generator_that_finds_no_memory_says_so(folder: Path) -> None:
+def test_a_generator_that_does_not_fit_is_refused_before_the_checkpoint_is_read(folder: Path) -> None:
     done = sexpgpu("generate", folder / "sim", "story", SEXPGPU_DEVICE="sim", SEXPGPU_MEMORY="1KiB")
     assert done.returncode == 1
-    assert "error[E-MEM-00" in done.stderr
+    assert "error[E-MEM-001]" in done.stderr
+    assert "1.0 KiB at most, by SEXPGPU_MEMORY" in done.stderr
+    assert re.search(r"actual: +parameters .*, generation .*, arena ", done.stderr)
+
+
+def test_a_generator_keeps_to_its_plan(folder: Path) -> None:
+    """It needs less than a step of training, and no byte more than it was said to need."""
+    refused = sexpgpu("generate", folder / "sim", "story", SEXPGPU_DEVICE="sim", SEXPGPU_MEMORY="1KiB")
+    (needed,) = re.findall(r"the generator needs (\d+\.\d) KiB", refused.stderr)
+    room = f"{int(float(needed)) + 1}KiB"
+    done = sexpgpu("generate", folder / "sim", "story", SEXPGPU_DEVICE="sim", SEXPGPU_MEMORY=room)
+    assert done.returncode == 0, done.stderr
+    trained = sexpgpu("run", folder / "story.sx", "--device", "sim", SEXPGPU_MEMORY=room)
+    assert "error[E-MEM-001]" in trained.stderr

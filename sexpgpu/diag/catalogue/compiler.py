@@ -83,7 +83,7 @@ ENTRIES: tuple[Entry, ...] = (
           "a step that is refused leaves them as they were, gradients, buffers, a batch, constants, and the arena of "
           "the largest graph. That is more than `:memory` or SEXPGPU_MEMORY allows. `:recompute :auto` makes the arena "
           "of the train graph smaller at the price of work; a smaller batch with more :microbatches gives the same "
-          "step.",
+          "step. `generate` on a GPU says the same of a generator, before it reads the checkpoint.",
           "SEXPGPU_MEMORY=64kB sexpgpu run examples/moons.sx"),
     Entry("E-MEM-002", "out of memory",
           "The system had no memory for the result of an operation. A smaller batch with more :microbatches takes less "
