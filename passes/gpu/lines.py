@@ -23,7 +23,7 @@ _SPLIT = 4096
 """The elements of a line that a block gets at least, where several share it."""
 _REGISTERS = 96
 """The registers of a thread that hold elements of lines."""
-_HELD = 24
+_HELD = 12
 """Those of a thread of a block of 1024, for a part of the thread's elements."""
 _SHARED = 40 << 10
 """The bytes of shared memory that accumulators may take."""

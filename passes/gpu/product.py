@@ -18,7 +18,7 @@ from mlir import ir
 
 from sexpgpu.dialects.opdef import Contract
 from sexpgpu.passes.gpu.elements import Elements
-from sexpgpu.passes.gpu.kernel import Index, Kernel, Reg
+from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Reg
 from sexpgpu.passes.gpu.layout import coordinates
 from sexpgpu.passes.gpu.memory import Operand
 from sexpgpu.passes.gpu.product_epilogue import drain
@@ -28,7 +28,7 @@ from sexpgpu.passes.gpu.product_pipeline import accumulate
 from sexpgpu.passes.gpu.product_results import Product, Results
 from sexpgpu.passes.gpu.product_tensor import WarpProducts
 from sexpgpu.passes.gpu.product_tiling import MULTIPROCESSORS, REGISTERS, Problem, Tiling, tiling_of
-from sexpgpu.passes.gpu.scalar import combine
+from sexpgpu.passes.gpu.scalar import MEMORY, combine
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.plan.records import Launches
 from sexpgpu.tensortype import TensorType
@@ -52,13 +52,21 @@ def lower(task: Task) -> Launches:
         count *= n
     readings = reading_of(task, x, False), reading_of(task, y, True)
     scattered = not readings[0].lanes, not readings[1].lanes
-    problem = Problem(count, rows, columns, depth, task.flow.types[x].dtype, scattered)
+    passed = _passed(task, readings[0]), _passed(task, readings[1])
+    problem = Problem(count, rows, columns, depth, task.flow.types[x].dtype, scattered, passed)
 
     def opened(k: Kernel, operands: dict[int, Operand]) -> tuple[Factor, Factor]:
         return _tensor(k, task, readings[0], operands), _tensor(k, task, readings[1], operands)
 
     write(Product(task, node, problem, opened, columns))
     return task.lowered()
+
+
+def _passed(task: Task, reading: Reading) -> float:
+    """Registers that an element of a vector takes where it is computed before it is brought to shared memory."""
+    if reading.plain or not reading.lanes or reading.argument is None:
+        return 0
+    return BYTES[MEMORY[task.flow.types[reading.argument].dtype]] / 4
 
 
 def _tensor(k: Kernel, task: Task, reading: Reading, operands: dict[int, Operand]) -> Tensor:
@@ -187,7 +195,8 @@ def _write_dots(product: Product, tiling: Tiling) -> None:
         batch, row, column = coordinates(k, number, (problem.batch, problem.rows, problem.columns))
         first, second = product.factors(k, operands)
         first.lanes = second.lanes = 0
-        with k.loop(0, problem.depth, 1, [k.const(0, problem.register)]) as turn:
+        # Where finding elements takes many instructions, several turns at once run out of registers.
+        with k.loop(0, problem.depth, 1, [k.const(0, problem.register)], rolled=any(problem.scattered)) as turn:
             a, b = first.read(batch, row, turn.index), second.read(batch, column, turn.index)
             turn.next(multiplied(k, a, b, turn.carried[0]))
         line, at = product.element(k, batch, row, column)

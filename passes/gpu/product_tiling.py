@@ -58,7 +58,8 @@ Instruction = Literal["dot", "fma", "mma.m16n8k16"]
 class Problem:
     """`batch` products [rows, depth] x [depth, columns] of a dtype.
 
-    `scattered`: whether the elements of the first factor, and of the second, are found and read one by one.
+    `scattered`: whether the elements of the first factor, and of the second, are found and read one by one. `passed`:
+    registers for each element that, on its way to tensor cores, passes through a thread's registers; 0: it is copied.
     """
 
     batch: int
@@ -67,6 +68,7 @@ class Problem:
     depth: int
     dtype: DType
     scattered: tuple[bool, bool] = (False, False)
+    passed: tuple[float, float] = (0, 0)
 
     @property
     def size(self) -> int:
@@ -85,7 +87,8 @@ class Tiling:
 
     `share` is what a thread makes of it (`dot`, `fma`), or a warp (tensor cores). `dot` uses no shared memory: a block
     makes as many elements one behind another, of several rows too. The sums are made in `parts`, each by other
-    blocks. `type` is that of the sums, and of `fma`'s factors in shared memory; tensor cores take bf16.
+    blocks. `type` is that of the sums, and of `fma`'s factors in shared memory; tensor cores take bf16. `passing`:
+    registers of a thread for elements on their way from global to shared memory, beside those that `share` takes.
     """
 
     instruction: Instruction
@@ -96,6 +99,7 @@ class Tiling:
     stages: int = 2
     parts: int = 1
     type: str = "f32"
+    passing: int = 0
 
     @property
     def threads(self) -> int:
@@ -136,7 +140,7 @@ class Tiling:
         words = BYTES[self.type] // 4
         if self.instruction == "fma":
             return (across * down + 2 * (across + down)) * words + 32
-        return across * down // 32 + (across + down) // 4 + 40
+        return across * down // 32 + (across + down) // 4 + 40 + self.passing
 
     @property
     def resident(self) -> int:
@@ -211,7 +215,7 @@ def _cuts(problem: Problem) -> Iterator[Tiling]:
     """All that may be."""
     yield evolve(_DOT, type=problem.register)
     for kind in (*_FMA, *_TENSOR, *_SHALLOW) if problem.dtype == "bf16" else _FMA:
-        tiling = evolve(kind, type=problem.register)
+        tiling = evolve(kind, type=problem.register, passing=_passing(problem, kind))
         if tiling.threads * tiling.registers > REGISTERS or not _has_room(problem, tiling):
             continue
         steps = tiling.steps(problem)
@@ -234,6 +238,14 @@ def _held(problem: Problem, tiling: Tiling) -> tuple[int, int]:
     first, second = problem.scattered
     each = tiling.depth / tiling.threads
     return first * math.ceil(tiling.rows * each), second * math.ceil(tiling.columns * each)
+
+
+def _passing(problem: Problem, tiling: Tiling) -> int:
+    """Registers that hold a step's elements of factors which are no copies of what lies in memory."""
+    if tiling.instruction == "fma":
+        return 0
+    first, second = problem.passed
+    return math.ceil((tiling.rows * first + tiling.columns * second) * tiling.depth / tiling.threads)
 
 
 def clocks(problem: Problem, tiling: Tiling) -> float:

@@ -121,3 +121,14 @@ def test_short_sums_that_share_no_factors_are_made_by_single_threads() -> None:
     assert tiling_of(depthwise).instruction == "dot"
     assert str(tiling_of(depthwise)) == "dot, 256 threads"
     assert tiling_of(Problem(1, 64, 200704, 288, "f32", (False, True))).instruction == "fma"
+
+
+def test_elements_that_pass_through_registers_take_room() -> None:
+    """A weight that is cast on its way: the sums and the elements that a thread holds fit beside each other."""
+    given = Problem(1, 32000, 1024, 384, "bf16")
+    cast = evolve(given, passed=(0, 1))
+    tiling = tiling_of(cast)
+    assert tiling_of(given).passing == 0
+    assert tiling.passing == tiling.columns * tiling.depth // tiling.threads
+    assert tiling.registers == evolve(tiling, passing=0).registers + tiling.passing
+    assert tiling.resident * tiling.threads * tiling.registers <= 65536
