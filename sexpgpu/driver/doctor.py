@@ -149,6 +149,31 @@ def _device() -> Finding:
     return Finding("device", "ok", f"{kind}: {_DEVICES[kind]}")
 
 
+def _libdevice() -> Finding:
+    """Compile a function whose kernel takes code of libdevice, which has to arrive in the text of the kernel."""
+    from sexpgpu.dialects.context import open_context
+    from sexpgpu.driver.pipeline import EVERY, run_named
+    from sexpgpu.passes.gpu.plans import device_plans_of
+
+    with open_context() as context:
+        module = context.parse_module(_ERF, "doctor")
+        run_named(module, context, "cuda:sm_80", EVERY)
+        text = "".join(each.text for each in device_plans_of(module).modules)
+    if ".extern .func" in text:
+        detail = "kernels call mathematical functions that nothing links"
+        return Finding("libdevice", "missing" if knobs.DEVICE.get() == "cuda" else "absent", detail, _REINSTALL)
+    return Finding("libdevice", "ok", "linked into kernels by the bindings of MLIR")
+
+
+_ERF = """
+func.func @erf(%x: tensor<8xf32>) -> tensor<8xf32> attributes {sx.graph = "train"} {
+  %0 = "sx.erf"(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+"""
+_REINSTALL = "pip install --force-reinstall xtc-mlir-python-bindings"
+
+
 def _cuda() -> list[Finding]:
     """The parts of CUDA; what is not there is missing where SEXPGPU_DEVICE asks for it."""
     from sexpgpu.driver.devices import settings
@@ -206,5 +231,6 @@ _LOOKS: tuple[tuple[str, Callable[[], Finding | list[Finding]]], ...] = (
     ("run folder", _folder),
     ("device", _device),
     ("cuda", _cuda),
+    ("libdevice", _libdevice),
     ("environment", _settings),
 )

@@ -54,8 +54,7 @@ def shown_driver(version: int) -> str:
 
 def probe() -> list[Probe]:
     """Driver, GPUs, then the libraries, each looked at only where what it needs is there."""
-    return [*_driver(), _jit_link(), _library("cudnn", "cuDNN", "attention runs as generated kernels"),
-            _library("nccl", "NCCL", "a run takes one GPU")]  # fmt: skip
+    return [*_driver(), _jit_link(), _cudnn(), _library("nccl", "NCCL", "a run takes one GPU")]
 
 
 def _driver() -> list[Probe]:
@@ -98,6 +97,25 @@ def _jit_link() -> Probe:
     except (ImportError, RuntimeError) as fault:
         return Probe("nvJitLink", False, _reason(fault), without)
     return Probe("nvJitLink", True, f"{major}.{minor}")
+
+
+def _cudnn() -> Probe:
+    """cuDNN and its frontend; the version is the library's own, which it says without a GPU."""
+    from sexpgpu.gpu.library.cudnn import MINIMUM, shown_version
+
+    without = "attention runs as generated kernels"
+    found = _library("cudnn", "cuDNN", without)
+    if not found.present:
+        return found
+    try:
+        frontend: Any = import_module("cudnn")
+        version = int(frontend.backend_version())
+    except (ImportError, RuntimeError, OSError) as fault:
+        return Probe("cuDNN", False, f"its frontend does not load: {_reason(fault)}", without)
+    if version < MINIMUM:
+        detail = f"{shown_version(version)}, {shown_version(MINIMUM)} or newer is needed"
+        return Probe("cuDNN", False, detail, without)
+    return Probe("cuDNN", True, f"{shown_version(version)}, {found.detail}")
 
 
 def _library(name: str, shown: str, without: str) -> Probe:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from importlib import util
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from sexpgpu.driver.doctor import _libdevice
+from sexpgpu.gpu import probe
+from sexpgpu.passes.gpu import plans
 from tests.gpu.test_engine import sexpgpu
 
-PARTS = ("cuda driver", "nvJitLink", "cuDNN", "NCCL")
+PARTS = ("cuda driver", "nvJitLink", "cuDNN", "NCCL", "libdevice")
 
 
 def has_driver() -> bool:
     if util.find_spec("cuda") is None or util.find_spec("cuda.pathfinder") is None:
         return False
-    from sexpgpu.gpu.probe import probe
-
-    return probe()[0].present
+    return probe.probe()[0].present
 
 
 without_gpu = pytest.mark.skipif(has_driver(), reason="this machine has a driver")
@@ -35,6 +37,24 @@ def test_each_part_says_what_its_absence_means() -> None:
     for part in PARTS:
         assert found[part]["state"] in ("ok", "absent")
         assert found[part]["mend"] or found[part]["state"] == "ok"
+
+
+def test_libdevice_is_looked_for_in_the_text_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _libdevice().state == "ok"
+    monkeypatch.setenv("SEXPGPU_DEVICE", "cuda")
+    unlinked = SimpleNamespace(modules=(SimpleNamespace(text=".extern .func (.param .b32 r) __nv_erff"),))
+    monkeypatch.setattr(plans, "device_plans_of", lambda module: unlinked)
+    assert _libdevice().state == "missing"
+
+
+@pytest.mark.parametrize(("version", "present"), [(91300, True), (91299, False), (92801, True)])
+def test_cudnn_has_a_least_version(version: int, present: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "_library", lambda name, shown, without: probe.Probe(shown, True, "libcudnn.so.9"))
+    frontend = SimpleNamespace(backend_version=lambda: version)
+    monkeypatch.setattr(probe, "import_module", lambda name: frontend)
+    found = probe._cudnn()
+    assert found.present == present
+    assert found.detail.startswith(f"9.{version // 100 % 100}.")
 
 
 @without_gpu

@@ -226,6 +226,8 @@ def test_what_is_lacking_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(frontend, "import_module", lambda name: SimpleNamespace(backend_version=no_backend))
     assert open_cudnn(0, lambda size: 0) == "cuDNN does not open: libcudnn.so.9: cannot open"
+    monkeypatch.setattr(frontend, "import_module", lambda name: SimpleNamespace(backend_version=lambda: 91002))
+    assert open_cudnn(0, lambda size: 0) == "cuDNN 9.10.2 is older than 9.13.0"
 
 
 def test_a_graph_that_cudnn_refuses_leaves_the_kernels() -> None:

@@ -17,6 +17,8 @@ from sexpgpu.gpu.driver import Execute, NoMemory
 from sexpgpu.plan.records import Library, LibraryTensor
 
 NOT_INSTALLED = "cuDNN is not installed"
+MINIMUM = 91300
+"""cuDNN 9.13.0, as `backend_version` counts."""
 MADE = frozenset({"dq", "dk", "dv"})
 _PARTS = {"y": "o", "g": "dO", "lse": "stats"}
 """What cuDNN calls the parts that have other names here."""
@@ -127,11 +129,17 @@ def open_cudnn(stream: int, allocate: Callable[[int], int]) -> Cudnn | str:
         return NOT_INSTALLED
     try:
         version = int(module.backend_version())
+        if version < MINIMUM:
+            return f"cuDNN {shown_version(version)} is older than {shown_version(MINIMUM)}"
         handle = module.create_handle()
         module.set_stream(handle=handle, stream=stream)
     except (RuntimeError, OSError) as fault:
         return f"cuDNN does not open: {_first_line(fault)}"
-    return Cudnn(module, handle, f"{version // 10000}.{version // 100 % 100}.{version % 100}", allocate)
+    return Cudnn(module, handle, shown_version(version), allocate)
+
+
+def shown_version(version: int) -> str:
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
 
 
 def _first_line(fault: Exception) -> str:
