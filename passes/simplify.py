@@ -26,7 +26,7 @@ from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.locations import span_of
 from sexpgpu.dialects.loops import CALL
-from sexpgpu.dialects.opdef import Constant, Dense, Move, OpDef, Random
+from sexpgpu.dialects.opdef import Array, Constant, Dense, Move, OpDef, Random
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import type_of
@@ -319,8 +319,13 @@ def _fold(site: Site, constants: list[Dense]) -> Any:
             raise SxError(fault.diagnostic.at(span_of(site.op.location))) from None
     if result.dtype == "bf16":
         array = round_bf16(array)
-    same = (array == array.flat[0]).all()
-    return site.builder.constant(array.flat[0].item() if same else np.array(array), result).value
+    return site.builder.constant(array.flat[0].item() if _is_one_number(array) else np.array(array), result).value
+
+
+def _is_one_number(array: Array) -> bool:
+    """Whether every element is the first one; zeros of both signs are equal, but they are two numbers."""
+    first = array.flat[0]
+    return bool((array == first).all() and (first != 0 or (np.signbit(array) == np.signbit(first)).all()))
 
 
 def _unseen(value: Any, made: dict[Any, Site]) -> list[Any]:

@@ -87,3 +87,13 @@ func.func @closed() -> tensor<f32> {
   %five = "sx.add"(%two, %three) : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %five : tensor<f32>
 }
+
+// Zeros of both signs are two numbers: what is divided by them tells them apart.
+// CHECK-LABEL: func.func @zeros(
+// CHECK: value = dense<[-0.000000e+00, 0.000000e+00]>
+func.func @zeros(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %z = "sx.constant"() {value = dense<[0.0, -0.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %n = "sx.neg"(%z) : (tensor<2xf32>) -> tensor<2xf32>
+  %q = "sx.div"(%x, %n) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %q : tensor<2xf32>
+}

@@ -172,13 +172,10 @@ class _Seen:
     exact: bool
 
 
-def _positions(limits: tuple[Band, ...], shape: tuple[int, ...]) -> _Seen:
-    """Bands of column - row as `causal` and `window`, with the last row at the last column."""
+def _positions(whole: Band, shape: tuple[int, ...]) -> _Seen:
+    """A band of column - row as `causal` and `window`, with the last row at the last column."""
     rows, columns = shape[-2:]
     offset = columns - rows
-    whole = Band()
-    for each in limits:
-        whole = whole.meet(each)
     low = -math.inf if whole.low <= 1 - rows else whole.low - offset
     high = math.inf if whole.high >= columns - 1 else whole.high - offset
     if math.isinf(low) and math.isinf(high):
@@ -198,7 +195,12 @@ def _match(softmax: Node, scores: _Scores, mixed: Node, between: set[Node]) -> M
         return fell_back("attention", mixed, "the softmax is not computed in f32")
     if scores.trouble:
         return fell_back("attention", mixed, scores.trouble)
-    positions = _positions(scores.limits, shape)
+    together = Band()
+    for each in scores.limits:
+        together = together.meet(each)
+    if not _sees_all_rows(together, (shape[-2], shape[-1])):
+        return fell_back("attention", mixed, "masks that hide every key from a row")
+    positions = _positions(together, shape)
     if not positions.exact:
         return fell_back("attention", mixed, "a mask whose diagonal is neither causal nor a window")
     layout = _layout(shape, product)

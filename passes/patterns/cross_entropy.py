@@ -13,6 +13,7 @@ logits by their maximum, which changes nothing, and the cast of bf16 logits go i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from attrs import evolve, frozen
@@ -23,6 +24,7 @@ from sexpgpu.passes.patterns.matching import (
     Match,
     Node,
     View,
+    counts,
     is_number,
     number,
     operands_of,
@@ -165,8 +167,7 @@ def _hot(node: Node, seen: set[Node]) -> Node | None:
 def _labels(hit: Node, last: int, seen: set[Node]) -> Node | None:
     """The labels that a place along the last axis is compared with."""
     for one, other in operands_of(hit, "eq"):
-        places = through(one, ("broadcast", "reshape", "cast"), set())
-        if not _runs_along_last(one, places) or other.name != "broadcast":
+        if not _counts_along_last(one) or other.name != "broadcast":
             continue
         column = other.ins[0]
         if column.shape == (*hit.shape[:-1], 1) and not column.type.is_float and column.type.dtype != "bool":
@@ -175,13 +176,34 @@ def _labels(hit: Node, last: int, seen: set[Node]) -> Node | None:
     return None
 
 
-def _runs_along_last(node: Node, iota: Node) -> bool:
-    """Whether a node whose source is an iota counts along its last axis."""
-    if iota.name != "iota":
-        return False
-    axis, shape = iota.attrs["axis"], iota.shape
-    length = node.shape[-1]
-    return shape[axis] == length and axis == len(shape) - 1 and node.type.rank >= 1
+def _counts_along_last(node: Node) -> bool:
+    """Whether it is an iota along its last axis, through movements that keep the axis and casts that keep numbers."""
+    axis, length = node.type.rank - 1, node.shape[-1]
+    while node.name in ("broadcast", "reshape", "cast"):
+        inner = node.ins[0]
+        if node.name == "cast":
+            if not counts(node.type.dtype, 0, length - 1):
+                return False
+        elif node.name == "broadcast":
+            axis -= node.type.rank - inner.type.rank
+            if axis < 0 or inner.shape[axis] != length:
+                return False
+        else:
+            kept = _kept_axis(node.shape, axis, inner.shape)
+            if kept is None:
+                return False
+            axis = kept
+        node = inner
+    return node.name == "iota" and node.attrs["axis"] == axis and counts(node.type.dtype, 0, length - 1)
+
+
+def _kept_axis(shape: tuple[int, ...], axis: int, before: tuple[int, ...]) -> int | None:
+    """Which axis of the shape `before` a reshape to `shape` is `axis`; None where it is split or joined with others."""
+    behind = math.prod(shape[axis + 1 :])
+    for place, length in enumerate(before):
+        if length == shape[axis] and math.prod(before[place + 1 :]) == behind:
+            return place
+    return None
 
 
 def _match(picked: _Picked, logits: Node, seen: set[Node], form: str, outside: str) -> Match:

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 
 from sexpgpu.dialects.opdef import Array
-from sexpgpu.passes.patterns.matching import Node, number
+from sexpgpu.passes.patterns.matching import Node, counts, number
 from sexpgpu.passes.patterns.polynomial import polynomial
 
 LOWEST = -1e4
@@ -127,7 +127,7 @@ _OPPOSITE = {"ge": "lt", "gt": "le", "le": "gt", "lt": "ge"}
 
 
 def _compared(name: str, node: Node, shape: tuple[int, int]) -> Band | None:
-    """The bound that `left name right` puts on column - row, of whole numbers."""
+    """The bound that `left name right` puts on column - row, which is a whole number."""
     left, right = (_place(v, shape) for v in node.ins)
     if left is None or right is None:
         return _within(name, node, shape) if left is None else None
@@ -135,10 +135,11 @@ def _compared(name: str, node: Node, shape: tuple[int, int]) -> Band | None:
     if row != -column or abs(row) != 1 or node.shape[-2:] != shape:
         return None
     # column * (column - row) + rest >= 0, or > 0 and so on
-    strict = 1 if name in ("gt", "lt") else 0
-    rises = (column > 0) == (name in ("ge", "gt"))
+    strict = name in ("gt", "lt")
     bound = -rest / column
-    return Band(low=math.floor(bound) + strict) if rises else Band(high=math.ceil(bound) - strict)
+    if (column > 0) == (name in ("ge", "gt")):
+        return Band(low=math.floor(bound) + 1 if strict else math.ceil(bound))
+    return Band(high=math.ceil(bound) - 1 if strict else math.floor(bound))
 
 
 def _within(name: str, node: Node, shape: tuple[int, int]) -> Band | None:
@@ -154,10 +155,26 @@ def _within(name: str, node: Node, shape: tuple[int, int]) -> Band | None:
 
 
 def _place(node: Node, shape: tuple[int, int]) -> Line | None:
-    """What a tensor of places holds at (row, column), once it is stretched to `shape`."""
+    """What a tensor of places holds at (row, column), once it is stretched to `shape`.
+
+    None where its dtype does not have those numbers, as u8 lacks the place 256 and -1.
+    """
     constant = number(node)
-    if constant is not None:
-        return (0.0, 0.0, constant)
+    line = _line(node, shape) if constant is None else (0.0, 0.0, constant)
+    return line if line is not None and _held(line, shape, node) else None
+
+
+def _held(line: Line, shape: tuple[int, int], node: Node) -> bool:
+    """Whether the node's dtype has each number of the line; the halves between whole ones are a float's."""
+    row, column, rest = line
+    ends = [row * r + column * c + rest for r in (0, max(shape[0] - 1, 0)) for c in (0, shape[1] - 1)]
+    if rest.is_integer():
+        return counts(node.type.dtype, min(ends), max(ends))
+    return node.type.is_float and (2 * rest).is_integer() and counts(node.type.dtype, 2 * min(ends), 2 * max(ends))
+
+
+def _line(node: Node, shape: tuple[int, int]) -> Line | None:
+    """`_place` of what is no constant."""
     match node.name:
         case "iota":
             axis = node.attrs["axis"] - node.type.rank  # -2 rows, -1 columns

@@ -11,15 +11,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 from attrs import frozen
 
 from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.opdef import numpy_dtype
+from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of
 from sexpgpu.dialects.signature import type_of
-from sexpgpu.tensortype import TensorType
+from sexpgpu.tensortype import DType, TensorType
 
 ARGUMENT, RESULT = "argument", "result"  # names of nodes that are no operation's first result
 _SOURCES = (ARGUMENT, RESULT, "constant", "iota")
+_WHOLE = {
+    "bool": (0, 1),
+    "u8": (0, 2**8 - 1),
+    "i32": (-(2**31), 2**31 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+    "bf16": (-(2**8), 2**8),
+    "f32": (-(2**24), 2**24),
+    "f64": (-(2**53), 2**53),
+}
+"""The longest run of whole numbers around 0 that a dtype has."""
 _TOLERANCE = {"f64": 5e-12, "f32": 5e-7, "bf16": 5e-7}
 
 
@@ -161,13 +174,30 @@ def close(a: float, b: float, dtype: str) -> bool:
 
 
 def number(node: Node) -> float | None:
-    """The number that fills a constant, through movements and casts of it."""
+    """The number that fills a constant, through movements and casts of it.
+
+    What a cast to a float rounds off is left in: a composite takes the number as it was written.
+    """
+    casts = []
     while node.name in ("broadcast", "reshape", "cast"):
+        if node.name == "cast" and not node.type.is_float:
+            casts.append(node.type.dtype)
         node = node.ins[0]
-    if node.name != "constant":
+    if node.name != "constant" or not node.attrs["value"].is_splat:
         return None
-    value = node.attrs["value"]
-    return float(value.data) if value.is_splat else None
+    value = node.attrs["value"].data
+    if casts:
+        number = np.asarray(value, numpy_dtype(node.type.dtype))
+        for dtype in reversed(casts):
+            number = OPS["cast"].numpy(number, dtype=dtype)
+        value = number.item()
+    return float(value)
+
+
+def counts(dtype: DType, least: float, most: float) -> bool:
+    """Whether the dtype has every whole number from `least` to `most`."""
+    low, high = _WHOLE[dtype]
+    return low <= least and most <= high
 
 
 def is_number(node: Node, wanted: float) -> bool:
