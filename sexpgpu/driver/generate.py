@@ -123,7 +123,7 @@ def _checkpoint(run: Path) -> Path:
     folder = run / CHECKPOINTS
     found = newest_good(folder, lambda warning: None) if folder.is_dir() else None
     if found is None:
-        require_checkpoint(run)
+        require_checkpoint(run, "a run's directory")
         raise error("E-CKPT-008", f"{run} has no good checkpoint")
     return found
 

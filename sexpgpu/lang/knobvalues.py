@@ -13,7 +13,7 @@ from sexpgpu.lang.edits import replaced
 from sexpgpu.lang.forms import NIL, Cons, Symbol, T, keyword, symbol
 from sexpgpu.lang.library.typespec import is_type
 from sexpgpu.lang.place import Place
-from sexpgpu.lang.printer import print_form
+from sexpgpu.lang.printer import BRIEF, print_form
 from sexpgpu.lang.reader import QUOTE
 
 KNOBS: Final = '(defknobs (name default [:type T] [:choices (value...)] [:doc "..."])...)'
@@ -114,7 +114,16 @@ def check_value(name: Symbol, value: Any, default: Any, options: dict[str, Any],
         raise _bad_value(name, value, f"one of {print_form(choices)[1:-1]}", place)
 
 
+def as_float(name: Symbol, value: int, place: Place) -> float:
+    """An integer given for a knob that has a real one (E-KNOB-003)."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise _bad_value(name, value, "within the range of a float", place) from None
+
+
 def _bad_value(name: Symbol, value: Any, wanted: str, place: Place) -> SxError:
     if place.source.file.startswith("--set "):
-        return error("E-KNOB-003", f"{place.source.file}={place.source.text}: not {wanted}", expected=wanted)
+        text = place.source.text if len(place.source.text) <= BRIEF else place.source.text[:BRIEF] + "..."
+        return error("E-KNOB-003", f"{place.source.file}={text}: not {wanted}", expected=wanted)
     return fault(place, "E-KNOB-003", f"the knob `{name.name}` cannot be {show(value)}: it is {wanted}")

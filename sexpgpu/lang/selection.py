@@ -16,11 +16,13 @@ from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.edits import replaced, text_at
 from sexpgpu.lang.forms import Cons, Source, Symbol, keyword, symbol
-from sexpgpu.lang.knobvalues import KNOBS, KnobDeclaration, as_kind, check_value, declaration, options_of
+from sexpgpu.lang.knobvalues import KNOBS, KnobDeclaration, as_float, as_kind, check_value, declaration, options_of
 from sexpgpu.lang.module import GlobalVariable, Module
 from sexpgpu.lang.place import Place
-from sexpgpu.lang.printer import print_form
+from sexpgpu.lang.printer import BRIEF, print_form
 from sexpgpu.lang.reader import read_text
+from sexpgpu.lang.readtime import substitute_read_eval
+from sexpgpu.lang.tokens import NO_TEXT
 
 if TYPE_CHECKING:
     from sexpgpu.lang.session import Session
@@ -244,9 +246,20 @@ def _read_set(knob: str, text: str) -> _Given:
     found: list[Diagnostic] = []
     forms = read_text(source, found.append)
     wrong = next((d.message for d in found if d.severity == "error"), None)
+    if NO_TEXT.search(text) is not None:
+        wrong = "bytes that are not UTF-8"  # an argument has no NUL
     if wrong is not None or len(forms) != 1:
-        raise error("E-KNOB-003", f"--set {knob}={text}: {wrong or 'expected one value'}")
-    return _Given(forms[0].datum, Place(source, forms[0].start, forms[0].end), "set", literal=True)
+        raise _bad_set(knob, text, wrong or "expected one value")
+
+    def refuse(form: Any) -> Any:
+        raise _bad_set(knob, text, "`#.` is for a file, a flag has the value itself")
+
+    value = substitute_read_eval(forms[0].datum, refuse)
+    return _Given(value, Place(source, forms[0].start, forms[0].end), "set", literal=True)
+
+
+def _bad_set(knob: str, text: str, wrong: str) -> SxError:
+    return error("E-KNOB-003", f"--set {knob}={text if len(text) <= BRIEF else text[:BRIEF] + '...'}: {wrong}")
 
 
 # The forms.
@@ -274,9 +287,9 @@ def define_knobs(session: Session, module: Module, form: Cons, place: Place) -> 
                 if given.literal
                 else session.evaluate_form(given.form, module, given.place)
             )
-            if type(default) is float and type(value) is int:
-                value = float(value)
         try:
+            if given is not None and type(default) is float and type(value) is int:
+                value = as_float(name, value, value_place)
             check_value(name, value, default, options, value_place)
         except SxError as wrong:
             if source != "set":

@@ -49,8 +49,11 @@ def read_index(path: Path) -> dict[str, Any]:
     return dict(body)
 
 
-def require_checkpoint(path: Path) -> None:
-    """`E-CKPT-008` unless the directory has the index that makes it a checkpoint; the notes list those near it."""
+def require_checkpoint(path: Path, instead: str = "`latest`") -> None:
+    """`E-CKPT-008` unless the directory has the index that makes it a checkpoint; the notes list those near it.
+
+    `instead` is what else the verb takes.
+    """
     if (path / INDEX).is_file():
         return
     if not path.exists():
@@ -63,7 +66,7 @@ def require_checkpoint(path: Path) -> None:
     raise error(
         "E-CKPT-008",
         f"{path} is not a checkpoint",
-        expected=f"`latest`, or a directory RUN/{CHECKPOINTS}/step-N with {INDEX}",
+        expected=f"{instead}, or a directory RUN/{CHECKPOINTS}/step-N with {INDEX}",
         actual=reason,
         notes=[Note(f"a checkpoint: {found}") for found in near if (found / INDEX).is_file()],
     )

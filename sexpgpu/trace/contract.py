@@ -121,6 +121,7 @@ def _missing(
 ) -> Diagnostic:
     """What is wrong with a contract name, at its definition, where it is needed, or at the end of the file."""
     code, wanted, form = _FORMS[name]
+    needs = '(require "sexpgpu/optim")\n' if name == "optimizer" and session.function("adamw") is None else ""
     if found is None:
         found = session.variable(name)  # a variable where a function is wanted
     what = f"the file has no `{name}`" if found is None else f"`{name}` is not {wanted}"
@@ -129,7 +130,7 @@ def _missing(
     near = nearest(name, session.module.own_names()) if found is None else None
     meant = session.span_of(near) if near else None
     notes = (Note(f"did you mean `{near}`?", meant),) if near else ()
-    fix = _renamed(session, meant, near, name) if near and meant else _added(span, name, form, found)
+    fix = _renamed(session, meant, near, name) if near and meant else _added(span, name, needs + form, found)
     return Diagnostic(code, what, span, expected=wanted, actual=actual, help=form, fix=fix, notes=notes)
 
 

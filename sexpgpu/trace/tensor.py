@@ -49,7 +49,7 @@ class TensorLike(Foreign):
             "a tensor cannot be a test: its value is known only when the graph runs",
             expected="an ordinary value",
             actual=f"{self.lisp_print()}",
-            help="(where test a b) computes both and picks by element; (dim x i), (rank x), (training-p) are ordinary",
+            help="(where test a b) computes both and picks by element; (dim x i), (rank x), (null x) are ordinary",
         )
 
     def lisp_refused(self, message: str, needs: str, /) -> SxError:

@@ -203,3 +203,17 @@ def test_a_device_that_is_not_there_is_exit_code_3(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("SEXPGPU_DEVICE", "quantum")
     write_data(tmp_path)
     refused(sexpgpu("run", write(tmp_path), "--quiet"), "E-DEV-001", 3)
+
+
+def test_the_edits_of_an_empty_file_bring_what_they_use(tmp_path: Path) -> None:
+    file = tmp_path / "empty.sx"
+    file.write_text("", "utf-8")
+    document = json.loads(sexpgpu("check", file, "--json").stdout)
+    edits = [edit["text"] for found in document["diagnostics"] for edit in found["fix"]]
+    assert [text.split("\n")[1:] for text in edits] == [
+        ['(require "sexpgpu/optim")', "(def optimizer (adamw :lr 1e-3))"],
+        ["(defrun :steps 1000 :seed 1)"],
+    ]
+    file.write_text("".join(edits), "utf-8")
+    left = json.loads(sexpgpu("check", file, "--json").stdout)["diagnostics"]
+    assert [d["code"] for d in left] == ["E-RUN-001", "E-RUN-002", "E-RUN-003", "E-RUN-004"]

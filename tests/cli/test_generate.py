@@ -109,6 +109,7 @@ def test_the_verb_repeats_itself_and_hears_its_flags(run: Path) -> None:
     assert texts(first) != texts(generated(run, "story", "--seed", "5"))
     greedy = texts(generated(run, "story", "--temperature", "0"))
     assert greedy == [greedy[0]] * 4
+    assert texts(generated(run, "story", "--temperature", "1e-300")) == greedy
     assert texts(generated(run, "story", "--top-k", "1")) == greedy
     assert texts(generated(run, "story", "--top-p", "1e-9")) == greedy
     assert greedy[0] != texts(generated(run, "story", "--temperature", "0", "--prompt", "efgh "))[0]
@@ -184,6 +185,7 @@ def test_what_cannot_be_generated_is_said(flags: tuple[str, ...], code: str, run
 def test_what_is_no_run_is_said(tmp_path: Path) -> None:
     done = sexpgpu("generate", tmp_path, cwd=tmp_path)
     assert (done.returncode, "E-CKPT-008" in done.stderr) == (1, True)
+    assert "expected: a run's directory, or" in done.stderr
     assert sexpgpu("generate", tmp_path, "--temperature", "-1", cwd=tmp_path).returncode == 2
 
 

@@ -160,6 +160,28 @@ def test_all_wrong_values_are_told_at_once(tmp_path: Path) -> None:
     assert [d.message.partition(":")[0] for d in found] == ["--set lr=b", "--set layers=a", "--set act=tanh"]
 
 
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("lr=" + "9" * 5_000, "not within the range of a float"),
+        ("lr=\udcff", "bytes that are not UTF-8"),
+        ("lr=#.(+ 1 2)", "`#.` is for a file"),
+        ("lr=(1 #.2)", "`#.` is for a file"),
+    ],
+    ids=["large", "bytes", "evaluated", "evaluated-inside"],
+)
+def test_a_value_that_no_knob_takes_is_told_briefly(tmp_path: Path, given: str, wrong: str) -> None:
+    diagnostics = Diagnostics()
+    path = tmp_path / "main.sx"
+    path.write_text("(defknobs (lr 0.1))\nlr", "utf-8")
+    try:
+        standard_session(diagnostics).evaluate_file(path, Selection(sets=(given,)))
+    except SxError as fault:
+        diagnostics.report(fault.diagnostic)
+    (found,) = (d for d in diagnostics if d.severity == "error")
+    assert (found.code, wrong in found.message, len(found.message) < 130) == ("E-KNOB-003", True, True)
+
+
 def test_all_wrong_names_are_told_at_once(tmp_path: Path) -> None:
     diagnostics = Diagnostics()
     path = tmp_path / "main.sx"

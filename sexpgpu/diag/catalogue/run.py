@@ -205,7 +205,8 @@ ENTRIES: tuple[Entry, ...] = (
         "E-CKPT-008",
         "not a checkpoint",
         "`--resume` takes `latest` or the directory of one checkpoint, which has a `checkpoint.json`. A run's "
-        "directory is none; the notes list the checkpoints in it or beside what was named. Nothing was written.",
+        "directory is none; the notes list the checkpoints in it or beside what was named. Nothing was written. "
+        "`generate` takes a run's directory too, whose newest checkpoint it is.",
         "sexpgpu run file.sx --resume runs/x",
     ),
     Entry(
