@@ -58,8 +58,8 @@ def _infer(
     return TensorType((x.shape[0], w.shape[0], *windows.count), x.dtype)
 
 
-def _require_result(op: str, g: TensorType, channels: int, windows: Windows) -> None:
-    wanted = (g.shape[0], channels, *windows.count)
+def _require_result(op: str, g: TensorType, images: int, channels: int, windows: Windows) -> None:
+    wanted = (images, channels, *windows.count)
     if g.shape != wanted:
         raise error(
             "E-SHAPE-016",
@@ -89,7 +89,7 @@ def _input_infer(
     x = TensorType((g.shape[0], channels, *size), g.dtype)
     windows = Windows(size, w.shape[2:], stride, low, high, dilation)
     require_windows("conv_input_grad", windows, x)
-    _require_result("conv_input_grad", g, w.shape[0], windows)
+    _require_result("conv_input_grad", g, g.shape[0], w.shape[0], windows)
     return x
 
 
@@ -108,7 +108,7 @@ def _weight_infer(
     require_same_dtype("conv_weight_grad", "x", x, "g", g)
     windows = Windows(x.shape[2:], kernel, stride, low, high, dilation)
     require_windows("conv_weight_grad", windows, x)
-    _require_result("conv_weight_grad", g, g.shape[1] if g.rank == x.rank else 0, windows)
+    _require_result("conv_weight_grad", g, x.shape[0], g.shape[1] if g.rank == x.rank else 0, windows)
     w = TensorType((g.shape[1], x.shape[1] // max(groups, 1), *kernel), x.dtype)
     _require_weights("conv_weight_grad", x.shape[1], w, x.rank, groups)
     return w

@@ -42,6 +42,7 @@ CASES: list[tuple[str, str, tuple[str, ...], dict[str, Any], str]] = [
     ("E-SHAPE-016", "scatter_add", ("f32[5, 3]", "i32[4]", "f32[2, 3]"), {"axis": 0}, "f32[2, 3]"),
     ("E-SHAPE-016", "conv_input_grad", ("f32[1, 4, 3]", "f32[4, 2, 2]"), CONV | {"size": (5,)}, "f32[1, 4, 3]"),
     ("E-SHAPE-016", "conv_weight_grad", ("f32[1, 2, 4]", "f32[1, 4, 4]"), CONV | {"kernel": (2,)}, "f32[1, 4, 4]"),
+    ("E-SHAPE-016", "conv_weight_grad", ("f32[3, 2, 4]", "f32[0, 4, 3]"), CONV | {"kernel": (2,)}, "f32[0, 4, 3]"),
     ("E-SHAPE-016", "pool_max_grad", ("f32[1, 2, 3]", "f32[1, 2, 4]"), POOL, "f32[1, 2, 3]"),
     ("E-SHAPE-016", "pool_mean_grad", ("f32[1, 2, 3]",), POOL | {"size": (4,)}, "f32[1, 2, 3]"),
     ("E-SHAPE-041", "conv", ("f32[1, 2, 4]", "f32[4, 2, 5]"), CONV, "it spans 5"),
