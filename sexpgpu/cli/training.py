@@ -71,7 +71,7 @@ def train(
 def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> int:
     from sexpgpu.dialects.context import open_context
     from sexpgpu.driver.compile import compile_in, sources_of
-    from sexpgpu.driver.devices import admitted, prepare_for, team_of
+    from sexpgpu.driver.devices import admitted, lowering_text, prepare_for, team_of
     from sexpgpu.driver.pipeline import Passes, skipping
     from sexpgpu.lang.limits import run_deep
     from sexpgpu.runtime.run import RunOptions, run
@@ -104,6 +104,7 @@ def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> i
             quiet=flags.quiet or as_json,
             sources=sources_of(done.session, file),
             file=file,
+            lowering=lowering_text(done, where, kernels),
             report=show,
             stream=sys.stderr,
         )

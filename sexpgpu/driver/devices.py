@@ -129,6 +129,14 @@ def prepare_for(done: Compilation, device: Device) -> DevicePlans | None:
     return None
 
 
+def lowering_text(done: Compilation, device: Device, kernels: DevicePlans | None) -> str:
+    """The lowering report of a run on an open device; nothing for the interpreter, which lowers nothing."""
+    if kernels is None:
+        return ""
+    patterns = "off" if "raise" in done.passes.skip else "on"
+    return f"lowering: {device.words}, patterns {patterns}\n{kernels.lowering}"
+
+
 def engine_of(done: Compilation, device: Device, kernels: DevicePlans | None) -> tuple[Engine, Arrays]:
     """The engine of an experiment that was prepared for a device, and the arithmetic on its tensors."""
     if device.pool is None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
+
 from sexpgpu.dialects.context import Context
 from sexpgpu.driver.compile import Compilation, conclude, finish
+from sexpgpu.driver.lowered_device import lowering_below
 from sexpgpu.driver.pipeline import Passes, run_named, whole
 from sexpgpu.driver.planning import folder_for, kept_graphs, key_for
 from sexpgpu.plan.records import DevicePlans
@@ -29,7 +32,7 @@ def prepare_kernels(done: Compilation, chip: str) -> DevicePlans | None:
     finish(done, pipeline)
     if done.experiment is None:
         return None
-    plans = _plans_of(done.module)
+    plans = evolve(_plans_of(done.module), lowering=lowering_below(done, chip))
     if folder is not None:
         save(folder, key, plans)
     return plans

@@ -16,6 +16,7 @@ from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.explain_text import plural, size
 from sexpgpu.driver.lowered import FAMILIES, cpu_lowering, functions_of, rows_of
 from sexpgpu.driver.lowering import Lowering
+from sexpgpu.driver.lowering_text import text_of
 from sexpgpu.driver.pipeline import run_named
 from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, total, traffic_of
 from sexpgpu.passes.flow import operations_of
@@ -38,6 +39,11 @@ def device_lowering(done: Compilation, target: str, device: str) -> Lowering:
     """What the passes of `target`, a chip, made of each graph; `device` names what runs it, in words."""
     chip = CHIPS[target]
     return Lowering(device, rows_of(done), (*_notes(chip, step_traffic(done, chip)), *_libraries(done)))
+
+
+def lowering_below(done: Compilation, target: str) -> str:
+    """The text of the report for a chip without its first line, which names the device: it is kept with the plans."""
+    return text_of(device_lowering(done, target, "")).partition("\n")[2]
 
 
 def step_traffic(done: Compilation, chip: Chip) -> list[Traffic]:

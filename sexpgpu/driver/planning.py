@@ -34,6 +34,8 @@ _CODE = ("dialects", "passes", "plan")
 """The folders whose code decides what a plan says."""
 _RECORDS = ("experiment.py", "tensortype.py", "diag/record.py")
 """The files beside them whose records a plan holds."""
+_REPORT = ("lowered.py", "lowered_device.py", "lowering.py", "lowering_text.py", "traffic.py")
+"""The files of this folder that write the lowering report, which plans of a GPU hold."""
 
 
 def load(func: Any) -> Program:
@@ -113,7 +115,7 @@ def code_files() -> list[Path]:
     """The files that decide what a plan says, and how it is written."""
     root = Path(__file__).resolve().parent.parent
     found = [path for folder in _CODE for path in sorted((root / folder).resolve().rglob("*.py"))]
-    return [*found, *(root / name for name in _RECORDS)]
+    return [*found, *(root / name for name in _RECORDS), *(root / "driver" / name for name in _REPORT)]
 
 
 @functools.cache

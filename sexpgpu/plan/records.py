@@ -219,8 +219,12 @@ class PtxModule:
 
 @frozen
 class DevicePlans:
-    """Plans whose steps are launches, and the modules that hold their kernels, made for `chip`: `sm_80`."""
+    """Plans whose steps are launches, and the modules that hold their kernels, made for `chip`: `sm_80`.
+
+    `lowering` is what the lowering report says of an experiment's graphs, below its first line.
+    """
 
     plans: Plans
     modules: tuple[PtxModule, ...]
     chip: str
+    lowering: str = ""

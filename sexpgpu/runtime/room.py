@@ -63,8 +63,8 @@ def not_given(refused: NoMemory) -> Diagnostic:
 
 
 def plan_line(planned: int, free: int | None) -> str:
-    """`memory: 2.7 GiB of 78.8 GiB free`."""
-    return f"memory: {binary_size(planned)}" + (f" of {binary_size(free)} free" if free is not None else "")
+    """`  memory   2.7 GiB of 78.8 GiB free`, the last row of the lowering report."""
+    return f"  {'memory':25} {binary_size(planned)}" + (f" of {binary_size(free)} free" if free is not None else "")
 
 
 def peak_line(peak: int, planned: int) -> str:

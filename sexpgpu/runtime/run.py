@@ -51,7 +51,7 @@ class RunOptions:
     file does. `resume` is `latest` or a checkpoint's directory; with nothing to resume `latest` starts at
     step 0. `init` gives the first weights and matters only at step 0. `sources` are the texts that the
     experiment was compiled from, by their names in the manifest, and `file` its entry. `report` is called with each
-    warning at once.
+    warning at once. `lowering` says what the device makes of each graph, in lines.
     """
 
     out: Path | None = None
@@ -63,6 +63,7 @@ class RunOptions:
     quiet: bool = False
     sources: Mapping[str, str] = field(factory=dict)
     file: Path | None = None
+    lowering: str = ""
     report: Callable[[Diagnostic], None] = _ignore
     stream: TextIO = field(factory=lambda: sys.stderr)
 
@@ -154,6 +155,13 @@ def _failed(
 ) -> RunResult:
     code = 4 if error.code in _RETRY else 1
     return RunResult(code, directory, step, steps, error=error, warnings=tuple(reports.records))
+
+
+def _tell_lowering(text: str, events: EventStream, progress: Progress, step: int) -> None:
+    """The lowering report, of a device that lowers anything."""
+    if text:
+        events.write("annotation", step, name="lowering", data={"text": text})
+        progress.say(text)
 
 
 def _tell_plan(arrays: Arrays, free: int | None, events: EventStream, progress: Progress, step: int) -> None:
@@ -264,6 +272,7 @@ def _run_in(
             observed=dict(start.position.observed),
         )
         loop.use_stage(start.position.stage)
+        _tell_lowering(options.lowering, events, loop.progress, start.position.step)
         _tell_plan(calls.arrays, free, events, loop.progress, start.position.step)
         started = time.perf_counter()
         outcome = loop.run()

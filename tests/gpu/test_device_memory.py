@@ -39,8 +39,27 @@ def test_a_run_holds_what_was_planned(optimizer: str, run: str, tmp_path: Path) 
     first, last = memory(tmp_path / "out")
     assert first["planned"] == last["planned"] == sum(first["parts"].values())
     assert 0.85 * last["planned"] <= last["peak"] <= last["planned"]
-    assert re.search(r"^memory: [\d.]+ KiB of 64.0 GiB free$", done.stderr, re.MULTILINE)
+    assert re.search(r"^  memory {20}[\d.]+ KiB of 64.0 GiB free$", done.stderr, re.MULTILINE)
     assert re.search(r"^memory: peak [\d.]+ KiB of [\d.]+ KiB planned \([+-]\d+\.\d%\)$", done.stderr, re.MULTILINE)
+
+
+def test_a_run_says_what_was_lowered(tmp_path: Path) -> None:
+    """Before its first step, and in an event: the same whether the plans are made or kept from before."""
+    file, cache = write(tmp_path, model=WIDE), str(tmp_path / "cache")
+    said, events = [], []
+    for name in ("made", "kept"):
+        out = tmp_path / name
+        done = sexpgpu("run", file, "--device", "sim", "--out", out, SEXPGPU_CACHE=cache)
+        assert done.returncode == 0, done.stderr
+        said.append("lowering: " + done.stderr.partition("lowering: ")[2].partition("\n  memory  ")[0])
+        lines = map(json.loads, (out / "events.jsonl").read_text("utf-8").splitlines())
+        events.append([e["data"]["text"] for e in lines if e.get("name") == "lowering"])
+    assert said[0] == said[1] == events[0][0] == events[1][0]
+    assert said[0].startswith("lowering: sim sm_80, PTX interpreter, patterns on\n  train  ")
+    told = sexpgpu("explain", file, "--device", "cuda", "--target", "sm_80").stdout.partition("lowering: ")[2]
+    assert told.splitlines()[1:] == said[0].splitlines()[1:]
+    done = sexpgpu("run", file, "--device", "sim", "--out", tmp_path / "plain", "--skip", "raise")
+    assert "PTX interpreter, patterns off\n" in done.stderr
 
 
 def test_a_run_that_does_not_fit_is_refused_before_anything_is_written(tmp_path: Path) -> None:
