@@ -32,6 +32,14 @@ NUMPY_DTYPE: dict[DType, np.dtype[Any]] = {
     "bool": np.dtype(np.bool_),
 }
 
+_SPELLED = {kind: dtype for dtype, kind in reversed(NUMPY_DTYPE.items()) if dtype != "bf16"}
+
+
+def type_text(array: Array) -> str:
+    """An array's type as a tensor's is spelt, `f32[2, 3]`; NumPy's name for what no tensor can be."""
+    return f"{_SPELLED.get(array.dtype, array.dtype.name)}{list(array.shape)}"
+
+
 # Each file dtype that a record can have, and those that widen without loss. Byte order does not matter.
 LOADED: dict[str, DType] = {
     "float64": "f64",

@@ -115,7 +115,7 @@ OUT_OF_STEPS: Final = "evaluation takes too many steps"
 def out_of_steps(steps: int) -> SxError:
     """E-LIMIT-001, of a budget of so many."""
     unseen = Note("what would be evaluated after it is not examined")
-    help = f"a loop or a recursion does not end, or takes more than the {steps:,} steps that there are"
+    help = f"a loop or a recursion does not end, or the file needs more than the {steps:,} steps that it has in all"
     return error("E-LIMIT-001", OUT_OF_STEPS, help=help, notes=[unseen])
 
 

@@ -77,7 +77,9 @@ class RunDirectory:
         self._lock = lock
 
     def _not_written(self, fault: OSError) -> SxError:
-        return error("E-IO-001", f"{self.path} cannot be written", actual=fault.strerror or str(fault))
+        at = next((p for p in (self.path, *self.path.parents) if p.exists()), self.path)
+        actual = (fault.strerror or str(fault)) if at.is_dir() else f"{at} is a file"
+        return error("E-IO-001", f"{self.path} cannot be written", expected="a folder", actual=actual)
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None

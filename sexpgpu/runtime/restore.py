@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from sexpgpu.data.arrays import NUMPY_DTYPE
+from sexpgpu.data.arrays import NUMPY_DTYPE, type_text
 from sexpgpu.diag import Diagnostic, Note, SxError, error, warning
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Tensors
@@ -167,7 +167,7 @@ def _compare(path: Path, expected: Mapping[str, TensorType], arrays: Mapping[str
     for key, type in expected.items():
         array = arrays.get(key)
         if array is not None and (array.shape, array.dtype) != (type.shape, NUMPY_DTYPE[type.dtype]):
-            notes.append(Note(f"{key}: {type} expected, {array.dtype.name}{list(array.shape)} found"))
+            notes.append(Note(f"{key}: {type} expected, {type_text(array)} found"))
     if notes:
         raise error("E-CKPT-004", f"{path} holds other tensors than the experiment", notes=notes)
 

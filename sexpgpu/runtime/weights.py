@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sexpgpu.data.arrays import NUMPY_DTYPE
+from sexpgpu.data.arrays import NUMPY_DTYPE, type_text
 from sexpgpu.diag import Note, error
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.experiment import Experiment, Parameter, State
@@ -70,7 +70,7 @@ def read_weights(path: Path, experiment: Experiment) -> dict[str, Array]:
     types = {p.path: p.type for p in experiment.parameters} | {b.path: b.type for b in experiment.buffers}
     for name, array in found.items():
         if not _fits(array, types[name]):
-            notes.append(Note(f"{name}: {types[name]} expected, {array.dtype.name}{list(array.shape)} found"))
+            notes.append(Note(f"{name}: {types[name]} expected, {type_text(array)} found"))
     notes += [Note(f"not in the model: {name}") for name in stored]
     if notes:
         raise error("E-CKPT-006", f"{path} does not fit the model", notes=notes)

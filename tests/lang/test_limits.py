@@ -56,7 +56,7 @@ def test_what_was_not_evaluated_is_not_at_fault() -> None:
 
 def test_what_is_not_examined_is_said() -> None:
     found = fault("(loop)")
-    assert "or takes more than the 4,000,000 steps" in (found.help or "")
+    assert "needs more than the 4,000,000 steps that it has in all" in (found.help or "")
     assert [note.text for note in found.notes] == ["what would be evaluated after it is not examined"]
 
 

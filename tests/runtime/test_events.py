@@ -157,6 +157,7 @@ def test_a_directory_that_cannot_be(engine: NumpyEngine, folder: Path) -> None:
         result = run(engine, options(place))
         assert result.error is not None
         assert (result.code, result.error.code) == (4, "E-IO-001")
+        assert place.parts[1] == "proc" or result.error.actual == f"{folder / 'x.npy'} is a file"
 
 
 def test_runs_are_named_and_never_overwritten(engine: NumpyEngine, folder: Path) -> None:

@@ -55,8 +55,8 @@ def test_everything_wrong_is_in_one_error(engine: NumpyEngine, folder: Path) -> 
     assert result.error.code == "E-CKPT-006"
     assert [note.text for note in result.error.notes] == [
         "missing: model.w f64[3] (line.sx:5:1)",
-        "model.b: f64[] expected, float64[2] found",
-        "model.seen: i32[] expected, float64[] found",
+        "model.b: f64[] expected, f64[2] found",
+        "model.seen: i32[] expected, f64[] found",
         "not in the model: head",
     ]
 
