@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from sexpgpu.dialects.context import Context
 from sexpgpu.passes.base import Pass
-from sexpgpu.passes.gpu.modules import gpu_modules, ptx_of, replaced
+from sexpgpu.passes.gpu.modules import drop_timings, gpu_modules, ptx_of, replaced
 
 PIPELINE = "builtin.module(gpu-module-to-binary{format=isa})"
 
@@ -26,6 +26,8 @@ class ToPtx(Pass):
     def run(self, module: Any, context: Context) -> str:
         size = 0
         for op in gpu_modules(module):
-            made = replaced(op, context, PIPELINE)
-            size += sum(len(ptx_of(each)) for each in made if each.name == "gpu.binary")
+            for made in replaced(op, context, PIPELINE):
+                if made.name == "gpu.binary":
+                    drop_timings(made)
+                    size += len(ptx_of(made))
         return f"{size:,} bytes of PTX"

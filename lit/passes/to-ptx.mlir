@@ -5,6 +5,7 @@
 // MODULE: func.func @f
 // MODULE: gpu.binary @kernels [#gpu.object<#nvvm.target<O = 3, chip = "sm_80"
 // MODULE-NOT: gpu.module
+// MODULE-NOT: TimeInMs
 
 // 128 bits at a time, read through the cache for what nobody writes; no memory of a thread's own; libdevice inlined.
 // CHECK: .target sm_90

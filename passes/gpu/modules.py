@@ -39,6 +39,17 @@ def replaced(op: Any, context: Context, pipeline: str) -> list[Any]:
     return [each.operation for each in made]
 
 
+def drop_timings(binary: Any) -> None:
+    """Take out of a `gpu.binary` how long upstream took for it: the same module is the same text each time."""
+    context = binary.context
+    plain = []
+    for each in map(gpu.ObjectAttr, ir.ArrayAttr(binary.attributes["objects"])):
+        lasting = {p.name: p.attr for p in each.properties or () if not p.name.endswith("TimeInMs")}
+        properties = ir.DictAttr.get(lasting, context=context)
+        plain.append(gpu.ObjectAttr.get(each.target, each.format, each.object, properties, each.kernels, context))
+    binary.attributes["objects"] = ir.ArrayAttr.get(plain, context=context)
+
+
 def ptx_of(binary: Any) -> str:
     """The text of PTX in a `gpu.binary`."""
     objects = ir.ArrayAttr(binary.attributes["objects"])
