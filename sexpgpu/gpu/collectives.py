@@ -1,7 +1,7 @@
 """What the devices of one process do together, and how a simulated one does it.
 
-The runtime sees `DeviceLinks`; below them a `Collective` moves the bytes: NumPy for simulated GPUs, NCCL for real ones
-(`collectives_nccl`). Ranks are the places of the devices in the order they were named.
+The runtime sees `DeviceLinks`; below them a `Collective` moves the bytes. Ranks are the places of the devices in the
+order they were named.
 """
 
 from __future__ import annotations
