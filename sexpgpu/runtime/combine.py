@@ -61,16 +61,7 @@ class Combining:
         self._share_rows(gatherings)
         self._share_kept(gatherings)
         losses = [loss for each in gatherings for loss in each.losses]
-        return self._whole(gatherings, losses, Collected.joined([g.collected for g in gatherings]), gradients, averages)
-
-    def _whole(
-        self,
-        gatherings: Sequence[Gathering],
-        losses: list[Tensor],
-        collected: Collected,
-        gradients: Sequence[dict[str, Tensor]],
-        averages: Sequence[dict[str, Tensor]],
-    ) -> Combined:
+        collected = Collected.joined([g.collected for g in gatherings])
         means = [each.means(sums) for each, sums in zip(gatherings, gradients, strict=True)]
         buffers = [each.buffers(each.means(sums)) for each, sums in zip(gatherings, averages, strict=True)]
         return Combined(losses, collected, means, buffers)
