@@ -52,9 +52,9 @@ class Combining:
         """All that the microbatches of a step gave, from what each rank of this process gathered."""
         if len(gatherings) == 1:
             (alone,) = gatherings
-            means = {path: fold.mean() for path, fold in alone.gradients.items()}
+            own = {path: fold.mean() for path, fold in alone.gradients.items()}
             proposed = {path: fold.mean() for path, fold in alone.averaged.items()}
-            return Combined(alone.losses, alone.collected, [means], [alone.buffers(proposed)])
+            return Combined(alone.losses, alone.collected, [own], [alone.buffers(proposed)])
         tree = gatherings[0].tree
         gradients = self._local([_sums(g.gradients) for g in gatherings], tree, "grad")
         averages = self._local([_sums(g.averaged) for g in gatherings], True, "buffer")
