@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sexpgpu.diag import Diagnostic
-from sexpgpu.driver.explain_text import size
-from sexpgpu.driver.memory import Limit, Needs, limit_of, not_admitted, sum_arrays
+from sexpgpu.driver.memory import Limit, Needs, limit_of, not_admitted, sum_arrays, too_large
 from sexpgpu.experiment import Experiment, Generator, Graph, OutputRole
 from sexpgpu.gpu.memory import SMALL, SMALL_BLOCK, block_size
 from sexpgpu.plan.allocation import device_bytes
@@ -96,16 +95,10 @@ def device_admission(experiment: Experiment, needs: Needs) -> Diagnostic | None:
 
 def generator_admission(generator: Generator, needs: Needs) -> Diagnostic | None:
     """`E-MEM-001` where a generator that runs by itself does not fit."""
-    if needs.limit is None or (beyond := needs.total - needs.limit.bytes) <= 0:
+    if needs.limit is None or needs.total <= needs.limit.bytes:
         return None
-    return Diagnostic(
-        "E-MEM-001",
-        f"the generator needs {size(needs.total)}, {size(beyond)} more than it may hold",
-        generator.span,
-        expected=f"{size(needs.limit.bytes)} at most, by {needs.limit.source}",
-        actual=needs.listed(),
-        help="it runs on the CPU as well: SEXPGPU_DEVICE=cpu",
-    )
+    help = "it runs on the CPU as well: SEXPGPU_DEVICE=cpu"
+    return too_large("the generator", generator.span, needs, needs.limit, help)
 
 
 def _blocks(types: Iterable[TensorType]) -> int:

@@ -13,7 +13,7 @@ from attrs import asdict, frozen
 from mlir import ir
 
 from sexpgpu import knobs
-from sexpgpu.diag import Diagnostic
+from sexpgpu.diag import Diagnostic, Span
 from sexpgpu.dialects.signature import read_inputs
 from sexpgpu.driver.explain_text import size
 from sexpgpu.experiment import RunConfig
@@ -139,11 +139,17 @@ def admission(traced: Traced, plans: Plans) -> Diagnostic | None:
 def not_admitted(run: RunConfig, found: Needs, limit: Limit) -> Diagnostic:
     """What is said of a run that does not fit."""
     smaller = "a smaller batch with more :microbatches"
+    help = smaller if run.recompute else f"(defrun ... :recompute :auto), or {smaller}"
+    return too_large("the run", run.span, found, limit, help)
+
+
+def too_large(what: str, span: Span | None, found: Needs, limit: Limit, help: str) -> Diagnostic:
+    """E-MEM-001 of what needs more than it may hold."""
     return Diagnostic(
         "E-MEM-001",
-        f"the run needs {size(found.total)}, {size(found.total - limit.bytes)} more than it may hold",
-        run.span,
+        f"{what} needs {size(found.total)}, {size(found.total - limit.bytes)} more than it may hold",
+        span,
         expected=f"{size(limit.bytes)} at most, by {limit.source}",
         actual=found.listed(),
-        help=smaller if run.recompute else f"(defrun ... :recompute :auto), or {smaller}",
+        help=help,
     )
