@@ -10,7 +10,7 @@ from sexpgpu.diag import SxError, error, nearest
 from sexpgpu.lang.analyze.grammar import Items, fault, malformed
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.edits import replaced
-from sexpgpu.lang.forms import NIL, Cons, Symbol, T, keyword, symbol
+from sexpgpu.lang.forms import NIL, Cons, Source, Symbol, T, keyword, symbol
 from sexpgpu.lang.library.typespec import is_type
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.printer import BRIEF, print_form
@@ -122,8 +122,13 @@ def as_float(name: Symbol, value: int, place: Place) -> float:
         raise _bad_value(name, value, "within the range of a float", place) from None
 
 
+def bad_set(source: Source, wrong: str, wanted: str | None = None) -> SxError:
+    """E-KNOB-003 of a value that a flag gives; `source` is `--set NAME` with the flag's text, which may be long."""
+    text = source.text if len(source.text) <= BRIEF else source.text[:BRIEF] + "..."
+    return error("E-KNOB-003", f"{source.file}={text}: {wrong}", expected=wanted)
+
+
 def _bad_value(name: Symbol, value: Any, wanted: str, place: Place) -> SxError:
     if place.source.file.startswith("--set "):
-        text = place.source.text if len(place.source.text) <= BRIEF else place.source.text[:BRIEF] + "..."
-        return error("E-KNOB-003", f"{place.source.file}={text}: not {wanted}", expected=wanted)
+        return bad_set(place.source, f"not {wanted}", wanted)
     return fault(place, "E-KNOB-003", f"the knob `{name.name}` cannot be {show(value)}: it is {wanted}")

@@ -16,10 +16,10 @@ from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.edits import replaced, text_at
 from sexpgpu.lang.forms import Cons, Source, Symbol, keyword, symbol
-from sexpgpu.lang.knobvalues import KNOBS, KnobDeclaration, as_float, as_kind, check_value, declaration, options_of
+from sexpgpu.lang.knobvalues import KNOBS, KnobDeclaration, as_float, as_kind, bad_set, check_value, declaration, options_of
 from sexpgpu.lang.module import GlobalVariable, Module
 from sexpgpu.lang.place import Place
-from sexpgpu.lang.printer import BRIEF, print_form
+from sexpgpu.lang.printer import print_form
 from sexpgpu.lang.reader import read_text
 from sexpgpu.lang.readtime import substitute_read_eval
 from sexpgpu.lang.tokens import NO_TEXT
@@ -249,17 +249,13 @@ def _read_set(knob: str, text: str) -> _Given:
     if NO_TEXT.search(text) is not None:
         wrong = "bytes that are not UTF-8"  # an argument has no NUL
     if wrong is not None or len(forms) != 1:
-        raise _bad_set(knob, text, wrong or "expected one value")
+        raise bad_set(source, wrong or "expected one value")
 
     def refuse(form: Any) -> Any:
-        raise _bad_set(knob, text, "`#.` is for a file, a flag has the value itself")
+        raise bad_set(source, "`#.` is for a file, a flag has the value itself")
 
     value = substitute_read_eval(forms[0].datum, refuse)
     return _Given(value, Place(source, forms[0].start, forms[0].end), "set", literal=True)
-
-
-def _bad_set(knob: str, text: str, wrong: str) -> SxError:
-    return error("E-KNOB-003", f"--set {knob}={text if len(text) <= BRIEF else text[:BRIEF] + '...'}: {wrong}")
 
 
 # The forms.
