@@ -16,7 +16,16 @@ from sexpgpu.lang.analyze.grammar import Items, fault, items_of, malformed
 from sexpgpu.lang.builtin import show
 from sexpgpu.lang.edits import replaced, text_at
 from sexpgpu.lang.forms import Cons, Source, Symbol, keyword, symbol
-from sexpgpu.lang.knobvalues import KNOBS, KnobDeclaration, as_float, as_kind, bad_set, check_value, declaration, options_of
+from sexpgpu.lang.knobvalues import (
+    KNOBS,
+    KnobDeclaration,
+    as_float,
+    as_kind,
+    bad_set,
+    check_value,
+    declaration,
+    options_of,
+)
 from sexpgpu.lang.module import GlobalVariable, Module
 from sexpgpu.lang.place import Place
 from sexpgpu.lang.printer import print_form
