@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 from mlir import ir
 
 from sexpgpu.dialects.attributes import from_mlir, to_mlir
-from sexpgpu.plan.records import Launch, Launches, Library, LibraryTensor
+from sexpgpu.plan.library import AttentionGraph, Library, LibraryTensor
+from sexpgpu.plan.records import Launch, Launches
 
 KERNELS, TEMPORARIES, OVER, LIBRARY = "sx.kernels", "sx.temporaries", "sx.over", "sx.library"
+_GRAPHS = {"attention": AttentionGraph}
+"""The kinds of graphs of libraries, by what the attribute calls them."""
 
 
 def write_launches(func: Any, launches: Launches) -> None:
@@ -59,30 +63,45 @@ def _decode(fields: Any) -> Launch:
 
 
 def _encode_library(library: Library, mlir: Any) -> Any:
-    tensors = []
-    for each in library.tensors:
-        fields: dict[str, Any] = {
-            "role": ir.StringAttr.get(each.role, context=mlir),
-            "argument": _number(each.argument, mlir),
-            "type": ir.TypeAttr.get(to_mlir(each.type, mlir), context=mlir),
-            "strides": ir.DenseI64ArrayAttr.get(list(each.strides), context=mlir),
-        }
-        if each.offset:
-            fields["offset"] = _number(each.offset, mlir)
-        tensors.append(ir.DictAttr.get(fields, context=mlir))
-    fields = {
-        "graph": ir.StringAttr.get(library.graph, context=mlir),
-        "tensors": ir.ArrayAttr.get(tensors, context=mlir),
-        "scale": ir.FloatAttr.get(ir.F64Type.get(context=mlir), library.scale, ir.Location.unknown(mlir)),
-        "causal": ir.BoolAttr.get(library.causal, context=mlir),
+    fields: dict[str, Any] = {each.name: getattr(library, each.name) for each in attrs.fields(type(library))}
+    tensors = [_encode_tensor(each, mlir) for each in fields.pop("tensors")]
+    encoded = {name: _encode_field(value, mlir) for name, value in fields.items()}
+    kind = next(name for name, made in _GRAPHS.items() if isinstance(library, made))
+    encoded["graph"] = ir.StringAttr.get(kind, context=mlir)
+    return ir.DictAttr.get({**encoded, "tensors": ir.ArrayAttr.get(tensors, context=mlir)}, context=mlir)
+
+
+def _encode_field(value: Any, mlir: Any) -> Any:
+    match value:
+        case bool():
+            return ir.BoolAttr.get(value, context=mlir)
+        case float():
+            return ir.FloatAttr.get(ir.F64Type.get(context=mlir), value, ir.Location.unknown(mlir))
+        case _:
+            raise TypeError(f"no attribute says {value!r}")
+
+
+def _encode_tensor(tensor: LibraryTensor, mlir: Any) -> Any:
+    fields: dict[str, Any] = {
+        "role": ir.StringAttr.get(tensor.role, context=mlir),
+        "argument": _number(tensor.argument, mlir),
+        "type": ir.TypeAttr.get(to_mlir(tensor.type, mlir), context=mlir),
+        "strides": ir.DenseI64ArrayAttr.get(list(tensor.strides), context=mlir),
     }
+    if tensor.offset:
+        fields["offset"] = _number(tensor.offset, mlir)
     return ir.DictAttr.get(fields, context=mlir)
 
 
 def _decode_library(fields: Any) -> Library:
+    made = _GRAPHS[ir.StringAttr(fields["graph"]).value]
     tensors = tuple([_decode_tensor(ir.DictAttr(each)) for each in ir.ArrayAttr(fields["tensors"])])
-    graph: Any = ir.StringAttr(fields["graph"]).value
-    return Library(graph, tensors, ir.FloatAttr(fields["scale"]).value, ir.BoolAttr(fields["causal"]).value)
+    rest = [each.name for each in attrs.fields(made) if each.name != "tensors"]
+    return made(tensors, **{name: _decode_field(fields[name]) for name in rest})
+
+
+def _decode_field(attribute: Any) -> Any:
+    return attribute.value
 
 
 def _decode_tensor(fields: Any) -> LibraryTensor:

@@ -16,7 +16,7 @@ from sexpgpu.dialects.read import attrs_of, definition_of
 from sexpgpu.passes.gpu.attention_warp import form_of, written
 from sexpgpu.passes.gpu.layout import Layout
 from sexpgpu.passes.gpu.task import Task
-from sexpgpu.plan.records import Library, LibraryTensor
+from sexpgpu.plan.library import AttentionGraph, Library, LibraryTensor
 from sexpgpu.tensortype import TensorType
 
 LONGEST, GRAIN = 128, 8
@@ -59,7 +59,7 @@ def library_for(task: Task, zeros: frozenset[int]) -> Library | None:
     ]
     if not all(map(_suits, tensors)):
         return None
-    return Library("attention_grad" if backward else "attention", tuple(tensors), form.scale, form.causal)
+    return AttentionGraph(tuple(tensors), form.scale, form.causal, backward)
 
 
 def _tensor(role: str, argument: int, type: TensorType, layout: Layout) -> LibraryTensor:

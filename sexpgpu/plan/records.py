@@ -6,13 +6,14 @@ to a file and read by another process. What runs it is a device.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from attrs import frozen
 from numpy.typing import NDArray
 
 from sexpgpu.diag import Span
 from sexpgpu.experiment import Graph
+from sexpgpu.plan.library import Library
 from sexpgpu.tensortype import TensorType
 
 
@@ -116,33 +117,6 @@ class Launch:
     shared: int
     args: tuple[int, ...]
     how: str = ""
-
-
-@frozen
-class LibraryTensor:
-    """A tensor of a library's graph: its part there, and the argument of the step in whose buffer it lies.
-
-    Element (i, j, ...) is `offset + i * strides[0] + j * strides[1] + ...` elements behind the buffer's first.
-    """
-
-    role: str
-    argument: int
-    type: TensorType
-    strides: tuple[int, ...]
-    offset: int = 0
-
-
-@frozen
-class Library:
-    """A graph that a library of NVIDIA's can compute in the stead of a step's kernels, for the device to choose.
-
-    `attention` gives y and lse of q, k and v; `attention_grad` gives dq, dk and dv of g, q, k, v, y and lse.
-    """
-
-    graph: Literal["attention", "attention_grad"]
-    tensors: tuple[LibraryTensor, ...]
-    scale: float
-    causal: bool
 
 
 @frozen

@@ -25,7 +25,15 @@ MAGIC = b"sexpgpu plans 1\n"
 KEPT = 64
 """Entries that stay when another is written; the least recently used go."""
 
-_RECORDS = ("sexpgpu.plan.records", "sexpgpu.experiment", "sexpgpu.tensortype", "sexpgpu.diag.record")
+_RECORDS = frozenset(
+    {
+        "sexpgpu.plan.records",
+        "sexpgpu.plan.library",
+        "sexpgpu.experiment",
+        "sexpgpu.tensortype",
+        "sexpgpu.diag.record",
+    }
+)
 _NUMPY = frozenset({"_reconstruct", "ndarray", "dtype", "_frombuffer", "scalar"})
 
 

@@ -28,7 +28,8 @@ from sexpgpu.gpu.library.cudnn import Cudnn, build_graph, open_cudnn
 from sexpgpu.gpu.memory import from_stored, stored_dtype, to_stored
 from sexpgpu.gpu.sim import SimDriver
 from sexpgpu.lang.selection import Selection
-from sexpgpu.plan.records import DevicePlans, Launches, Library, LibraryTensor
+from sexpgpu.plan.library import Library, LibraryTensor
+from sexpgpu.plan.records import DevicePlans, Launches
 from sexpgpu.sim import Checks
 from sexpgpu.tensortype import DType, TensorType
 from tests.gpu.devices import Simulated, compiled, type_of
@@ -87,9 +88,10 @@ class StandIn:
 
     def open(self, library: Library) -> Execute:
         def execute(addresses: Sequence[int]) -> None:
-            self.calls.append(library.graph)
+            name = "attention_grad" if library.backward else "attention"
+            self.calls.append(name)
             parts = {each.role: (each, at) for each, at in zip(library.tensors, addresses, strict=True)}
-            if library.graph == "attention":
+            if not library.backward:
                 values = [self.read(*parts[role]) for role in ("q", "k", "v")]
                 names: tuple[str, ...] = ("y", "lse")
             else:
@@ -97,7 +99,7 @@ class StandIn:
                 values.insert(1, np.zeros_like(values[-1]))
                 names = ("dq", "dk", "dv")
             form = {"scale": library.scale, "causal": library.causal, "window": 0, "rounded": True}
-            results = OPS[library.graph].numpy(*values, **form)
+            results = OPS[name].numpy(*values, **form)
             for role, result in zip(names, results, strict=True):
                 self.write(*parts[role], result)
 
@@ -137,7 +139,7 @@ def ran(plans: DevicePlans, file: Path | None = None, *, libraries: bool = True)
 
 def test_a_library_that_follows_the_record_gives_what_the_kernels_give(tmp_path: Path) -> None:
     made = plans()
-    assert [each.graph for each in libraries_of(made)] == ["attention", "attention_grad"]
+    assert [each.backward for each in libraries_of(made)] == [False, True]
     wanted, _ = ran(made, libraries=False)
     found, stand_in = ran(made, tmp_path / "choices.json")
     assert stand_in.calls.count("attention") > 1, "measured, then run"

@@ -3,7 +3,7 @@
 // What cuDNN can compute is said beside the kernels: where each tensor lies in the step's buffers.
 // CHECK-LABEL: func.func @packed
 // CHECK: func.func private @attention_1
-// CHECK-SAME: sx.library = {causal = true, graph = "attention", scale = 2.500000e-01 : f64, tensors = [
+// CHECK-SAME: sx.library = {backward = false, causal = true, graph = "attention", scale = 2.500000e-01 : f64, tensors = [
 // CHECK-SAME: {argument = 0 : i64, role = "q", strides = array<i64: 1536, 16, 96, 1>, type = tensor<2x2x16x16xbf16>}
 // CHECK-SAME: {argument = 1 : i64, offset = 32 : i64, role = "k", strides = array<i64: 1536, 16, 96, 1>
 // CHECK-SAME: {argument = 3 : i64, role = "y", strides = array<i64: 512, 16, 32, 1>

@@ -21,7 +21,8 @@ from sexpgpu import __version__
 from sexpgpu.diag import SxError
 from sexpgpu.gpu.driver import Call, Command, Driver, Execute, NoMemory
 from sexpgpu.plan.arena import aligned
-from sexpgpu.plan.records import Launches, Library, LibraryTensor
+from sexpgpu.plan.library import Library, LibraryTensor
+from sexpgpu.plan.records import Launches
 
 REPEATS, CALLS = 5, 4
 """Timings, of which the median counts, and the calls of each."""

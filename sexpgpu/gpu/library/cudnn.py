@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 
 from sexpgpu.diag import error
 from sexpgpu.gpu.driver import Execute, NoMemory
-from sexpgpu.plan.records import Library, LibraryTensor
+from sexpgpu.plan.library import Library, LibraryTensor
 
 NOT_INSTALLED = "cuDNN is not installed"
 MINIMUM = 91300
@@ -42,7 +42,7 @@ def build_graph(cudnn: Any, library: Library, **properties: Any) -> Built:
     )
     numbers = {each.role: number for number, each in enumerate(library.tensors, 1)}
     by_role = {each.role: each for each in library.tensors}
-    form: dict[str, Any] = {"name": library.graph, "attn_scale": library.scale}
+    form: dict[str, Any] = {"name": "attention", "attn_scale": library.scale}
     if library.causal:
         # The last query stands at the last key.
         rows, keys = by_role["q"].type.shape[2], by_role["k"].type.shape[2]
@@ -59,7 +59,7 @@ def build_graph(cudnn: Any, library: Library, **properties: Any) -> Built:
             for role in roles
         }  # fmt: skip
 
-    if library.graph == "attention":
+    if not library.backward:
         results = graph.sdpa(**taken("q", "k", "v"), generate_stats=True, **form)
         names: tuple[str, ...] = ("y", "lse")
     else:
