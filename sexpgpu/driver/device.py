@@ -26,6 +26,7 @@ from sexpgpu.passes.gpu.plans import device_plans_of
 from sexpgpu.passes.planned import plan_of
 from sexpgpu.plan.records import DevicePlans
 from sexpgpu.runtime.engine import Array, Executable
+from sexpgpu.runtime.planned import Planned
 
 
 @frozen(eq=False)
@@ -40,7 +41,7 @@ class _Loaded:
 class DeviceEngine:
     """Runs an experiment's graphs on a device; a batch of another size is traced and compiled again at that size.
 
-    `planned` says what the run holds at once, in bytes by what holds it.
+    `planned` is what the run holds at once.
     """
 
     compilation: Compilation
@@ -48,7 +49,7 @@ class DeviceEngine:
     pool: Pool
     device: str
     chip: str
-    planned: Mapping[str, int]
+    planned: Planned
     arrays: DeviceArrays = field(init=False)
     _arena: DeviceArena = field(init=False)
     _loaded: _Loaded = field(init=False)

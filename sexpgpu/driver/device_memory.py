@@ -15,69 +15,85 @@ from sexpgpu.experiment import Experiment, Generator, Graph, OutputRole
 from sexpgpu.gpu.memory import SMALL, SMALL_BLOCK, block_size
 from sexpgpu.plan.allocation import device_bytes
 from sexpgpu.plan.records import DevicePlans, GraphPlan
+from sexpgpu.runtime.planned import Planned
 from sexpgpu.tensortype import TensorType
 
 _COUNTED: frozenset[OutputRole] = frozenset({"grad", "param", "state", "carry"})
 
 
-def device_needs(experiment: Experiment, plans: DevicePlans, limit: Limit | None) -> Needs:
+def device_needs(experiment: Experiment, plans: DevicePlans) -> Planned:
     """Bytes of the pool's blocks at the fullest moment."""
     by_path = {p.path: p.type for p in experiment.parameters}
-    trained = [by_path[path] for update in experiment.updates for path in update.params]
-    parameters, states = (_blocks(x.type for x in each) for each in (experiment.parameters, experiment.states))
+    phases = _phases(experiment)
+    when = max(phases, key=lambda name: sum(phases[name].values()))
+    fullest = max(plans.plans.values(), key=_arena)
     copies = experiment.run.microbatches
-    buffers = _blocks(_repeated(b.type, copies if b.per_microbatch else 1) for b in experiment.buffers)
-    largest = max(map(_block, trained), default=0)
-    sums = sum_arrays(experiment.run)
-    graphs = experiment.graphs
-    train = [graphs[name] for name in (experiment.train_graph, experiment.sums_graph) if name is not None]
-    held = copies if experiment.sums_graph is not None else 1
-    batch = max(_given(graph) for graph in train) * held
-    # A sum is added to, and scaled, by making another; the gradients that an update has read go as it is made.
-    gradients = (1 + sums) * _blocks(trained) + (largest if sums or experiment.run.clip_norm is not None else 0)
-    accumulating = gradients + buffers + batch + max(_results(graph) for graph in train)
-    updating = _blocks(trained) + states + largest + buffers
-    viewed = _blocks(by_path[path] for path in experiment.views)
-    evaluating = max((_given(graphs[e.graph]) + _results(graphs[e.graph]) for e in experiment.evaluations), default=0)
-    generating = max((_phase(experiment, name) for name in _generators(experiment)), default=0)
-    phases = {
-        "gradients and batch": accumulating,
-        "updates": updating,
-        "evaluation": viewed + evaluating,
-        "generation": viewed + generating,
-    }
-    fullest = max(phases, key=lambda name: phases[name])
-    arena = max((_arena(plan) for plan in plans.plans.values()), default=0)
     parts = {
-        "parameters": parameters,
-        "states": states,
-        "buffers": buffers,
+        "parameters": _blocks(by_path.values()),
+        "optimizer states": _blocks(s.type for s in experiment.states),
+        "buffers": _buffers(experiment, copies),
         "constants": sum(map(_constants, plans.plans.values())),
-        fullest: phases[fullest],
-        "arena": block_size(arena),
+        **phases[when],
+        "arena": block_size(_arena(fullest)),
         "numbers": block_size(SMALL_BLOCK),
     }
-    return Needs(parts, limit)
+    generating = max((_phase(experiment, (g.init, g.trip, g.emit)) for g in experiment.generators), default=0)
+    return Planned(parts, {"phase": when, **_peak(fullest)}, generating)
 
 
-def generator_needs(experiment: Experiment, plans: DevicePlans, generator: Generator, limit: Limit | None) -> Needs:
+def generator_needs(experiment: Experiment, plans: DevicePlans, generator: Generator) -> Planned:
     """What running one generator on the tensors of a checkpoint holds: nothing of training but what is restored."""
     by_path = {p.path: p.type for p in experiment.parameters}
-    copies = experiment.run.microbatches
     names = (generator.init, generator.trip, generator.emit)
     viewing = experiment.views if generator.weights == "view" else {}
     symbols = {experiment.graphs[name].symbol for name in (*names, *viewing.values())}
     running = [plan for symbol, plan in plans.plans.items() if symbol in symbols]
+    fullest = max(running, key=_arena)
+    generating = _phase(experiment, names)
     parts = {
         "parameters": _blocks(by_path.values()),
-        "states": _blocks(s.type for s in experiment.states),
-        "buffers": _blocks(_repeated(b.type, copies if b.per_microbatch else 1) for b in experiment.buffers),
+        "optimizer states": _blocks(s.type for s in experiment.states),
+        "buffers": _buffers(experiment, experiment.run.microbatches),
         "constants": sum(map(_constants, running)),
-        "generation": _blocks(by_path[path] for path in viewing) + _phase(experiment, names),
-        "arena": block_size(max(map(_arena, running), default=0)),
+        "views": _blocks(by_path[path] for path in viewing),
+        "generation": generating,
+        "arena": block_size(_arena(fullest)),
         "numbers": block_size(SMALL_BLOCK),
     }
-    return Needs(parts, limit)
+    return Planned(parts, {"phase": "generation", **_peak(fullest)}, generating)
+
+
+def _phases(experiment: Experiment) -> dict[str, dict[str, int]]:
+    """What each phase of the loop holds of its own."""
+    by_path = {p.path: p.type for p in experiment.parameters}
+    trained = [by_path[path] for update in experiment.updates for path in update.params]
+    largest = max(map(_block, trained), default=0)
+    sums = sum_arrays(experiment.run)
+    graphs = experiment.graphs
+    copies = experiment.run.microbatches
+    buffers = _buffers(experiment, copies)
+    train = [graphs[name] for name in (experiment.train_graph, experiment.sums_graph) if name is not None]
+    held = copies if experiment.sums_graph is not None else 1
+    # A sum is added to, and scaled, by making another; the gradients that an update has read go as it is made.
+    more = largest if sums or experiment.run.clip_norm is not None else 0
+    viewed = _blocks(by_path[path] for path in experiment.views)
+    evaluated = [_given(graphs[e.graph]) + _results(graphs[e.graph]) for e in experiment.evaluations]
+    generating = [_phase(experiment, (g.init, g.trip, g.emit)) for g in experiment.generators]
+    return {
+        "microbatches": {
+            "gradients": (1 + sums) * _blocks(trained) + more,
+            "new buffers": buffers,
+            "batch": max(map(_given, train)) * held + max(map(_results, train)),
+        },
+        "updates": {
+            "gradients": largest,
+            "new parameters": _blocks(trained),
+            "new states": _blocks(s.type for s in experiment.states),
+            "new buffers": buffers,
+        },
+        "evaluation": {"views": viewed, "batch": max(evaluated, default=0)},
+        "generation": {"views": viewed, "generation": max(generating, default=0)},
+    }
 
 
 def device_limit(experiment: Experiment, room: int, source: str) -> Limit:
@@ -86,19 +102,19 @@ def device_limit(experiment: Experiment, room: int, source: str) -> Limit:
     return asked if asked is not None and asked.bytes < room else Limit(room, source)
 
 
-def device_admission(experiment: Experiment, needs: Needs) -> Diagnostic | None:
+def device_admission(experiment: Experiment, planned: Planned, limit: Limit) -> Diagnostic | None:
     """`E-MEM-001` where the run does not fit."""
-    if needs.limit is None or needs.total <= needs.limit.bytes:
+    if planned.total <= limit.bytes:
         return None
-    return not_admitted(experiment.run, needs, needs.limit)
+    return not_admitted(experiment.run, Needs(dict(planned.parts), limit), limit)
 
 
-def generator_admission(generator: Generator, needs: Needs) -> Diagnostic | None:
+def generator_admission(generator: Generator, planned: Planned, limit: Limit) -> Diagnostic | None:
     """`E-MEM-001` where a generator that runs by itself does not fit."""
-    if needs.limit is None or needs.total <= needs.limit.bytes:
+    if planned.total <= limit.bytes:
         return None
     help = "it runs on the CPU as well: SEXPGPU_DEVICE=cpu"
-    return too_large("the generator", generator.span, needs, needs.limit, help)
+    return too_large("the generator", generator.span, Needs(dict(planned.parts), limit), limit, help)
 
 
 def _blocks(types: Iterable[TensorType]) -> int:
@@ -125,15 +141,25 @@ def _results(graph: Graph) -> int:
     return _blocks(output.type for output in graph.outputs if output.role not in _COUNTED)
 
 
-def _generators(experiment: Experiment) -> list[tuple[str, str, str]]:
-    return [(g.init, g.trip, g.emit) for g in experiment.generators]
-
-
 def _phase(experiment: Experiment, names: tuple[str, str, str]) -> int:
     """What a generator takes: the state that its trips carry, which each gives anew, its batch, its samples."""
     graphs = [experiment.graphs[name] for name in names]
     carried = max(_blocks(slot.type for slot in graph.inputs if slot.role == "carry") for graph in graphs)
     return 2 * carried + max(_given(graph) for graph in graphs) + max(_results(graph) for graph in graphs)
+
+
+def _buffers(experiment: Experiment, copies: int) -> int:
+    """The buffers once, those that each microbatch has of its own for all of them."""
+    return _blocks(_repeated(b.type, copies if b.per_microbatch else 1) for b in experiment.buffers)
+
+
+def _peak(plan: GraphPlan) -> dict[str, str]:
+    """Where most of a graph's arena is alive."""
+    found = {"graph": plan.spec.name}
+    if plan.memory is None or not plan.memory.arena:
+        return found
+    span = plan.steps[plan.memory.step].span
+    return found | ({"at": str(span)} if span is not None else {})
 
 
 def _arena(plan: GraphPlan) -> int:

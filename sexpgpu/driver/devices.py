@@ -19,21 +19,21 @@ from sexpgpu.driver.device_memory import (
 )
 from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.driver.kernels import prepare_kernels
-from sexpgpu.driver.memory import Limit, Needs, admission
+from sexpgpu.driver.memory import Limit, admission
 from sexpgpu.driver.planning import prepare
 from sexpgpu.experiment import Experiment, Generator
+from sexpgpu.gpu.captures import SMALL, reservation
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.ranks import Settings, nodes, only_first, ordinals, simulated
 from sexpgpu.plan.records import DevicePlans
 from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.calls import Calls
 from sexpgpu.runtime.engine import Engine
+from sexpgpu.runtime.planned import Planned
 from sexpgpu.runtime.ranks import Links, Team, not_divided
 
 KEPT_FREE = 1 << 30
 """Bytes of a GPU that libraries may take."""
-GRAPHS = 256 << 20
-"""Bytes that captured launches may take beside the pool."""
 CHIPS = ((10, "sm_100"), (9, "sm_90"), (8, "sm_80"))
 """The chips that kernels are made for, by the least major number of the compute capabilities that run them."""
 
@@ -118,7 +118,7 @@ def _open_cuda(asked: Settings) -> Device:
     pool = Pool(driver, driver.memory()[0] - KEPT_FREE)
     major, minor = driver.capability
     chip = next(name for least, name in CHIPS if major >= least)
-    return Device("cuda", f"cuda compute_{major}{minor} {driver.name}", pool, KEPT_FREE + GRAPHS, chip)
+    return Device("cuda", f"cuda compute_{major}{minor} {driver.name}", pool, KEPT_FREE, chip)
 
 
 def prepare_for(done: Compilation, device: Device) -> DevicePlans | None:
@@ -144,8 +144,8 @@ def engine_of(done: Compilation, device: Device, kernels: DevicePlans | None) ->
     from sexpgpu.driver.device import DeviceEngine
 
     assert kernels is not None
-    needs = _needs(done, device, kernels)
-    engine = DeviceEngine(done, kernels, device.pool, device.words, device.chip, needs.parts)
+    planned, _ = _admission(done, device, kernels)
+    engine = DeviceEngine(done, kernels, device.pool, device.words, device.chip, planned)
     return engine, engine.arrays
 
 
@@ -165,7 +165,7 @@ def admitted(done: Compilation, device: Device, kernels: DevicePlans | None) -> 
     if undivided is not None:
         return undivided
     if kernels is not None:
-        return device_admission(done.experiment, _needs(done, device, kernels))
+        return device_admission(done.experiment, *_admission(done, device, kernels))
     return admission(done.traced, done.plans) if done.plans is not None else None
 
 
@@ -175,19 +175,28 @@ def admitted_generator(
     """`E-MEM-001` where a generator of a checkpoint, in an experiment that was prepared for a device, does not fit."""
     if kernels is None or done.experiment is None:
         return None
-    limit = _limit(done.experiment, device)
-    return generator_admission(generator, generator_needs(done.experiment, kernels, generator, limit))
+    planned = generator_needs(done.experiment, kernels, generator)
+    return generator_admission(generator, planned, _limited(done.experiment, device, kernels, planned))
 
 
-def _limit(experiment: Experiment, device: Device) -> Limit:
-    """What a run may hold of an open device."""
-    assert device.pool is not None
-    return device_limit(experiment, device.pool.driver.memory()[0] - device.kept, f"what {device.kind} has free")
-
-
-def _needs(done: Compilation, device: Device, kernels: DevicePlans) -> Needs:
+def _admission(done: Compilation, device: Device, kernels: DevicePlans) -> tuple[Planned, Limit]:
+    """What a run will hold of an open device, and what it may."""
     assert done.experiment is not None
+    planned = device_needs(done.experiment, kernels)
+    return planned, _limited(done.experiment, device, kernels, planned)
+
+
+def _limited(experiment: Experiment, device: Device, kernels: DevicePlans, planned: Planned) -> Limit:
+    """What a run may hold of an open device: its pool is held to that, and its captured launches to the rest.
+
+    More is set aside for large graphs where the run fits beside it.
+    """
     assert device.pool is not None
-    limit = _limit(done.experiment, device)
+    free = device.pool.driver.memory()[0] - device.kept
+    reserved = reservation(list(kernels.plans.values()))
+    if planned.total > free - reserved:
+        reserved = SMALL
+    device.pool.captures.reserved = reserved
+    limit = device_limit(experiment, free - reserved, f"what {device.kind} has free")
     device.pool.limit = limit.bytes
-    return device_needs(done.experiment, kernels, limit)
+    return limit

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from attrs import field, frozen
+from attrs import frozen
 from numpy.typing import NDArray
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
@@ -16,6 +16,7 @@ from sexpgpu.gpu.memory import DeviceArray, Pool
 from sexpgpu.gpu.program import DeviceProgram, on_host
 from sexpgpu.gpu.transfer import copy_array, upload_named
 from sexpgpu.runtime.norm import clip_factor
+from sexpgpu.runtime.planned import Captured, Planned
 from sexpgpu.tensortype import DType, TensorType
 
 Function = Literal["plus", "times", "over", "squares", "finite"]
@@ -41,7 +42,7 @@ class DeviceArrays:
 
     pool: Pool
     kernels: Kernels
-    planned: Mapping[str, int] = field(factory=dict)
+    planned: Planned | None = None
 
     def place(self, arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, DType]) -> dict[str, DeviceArray]:
         types = {
@@ -101,6 +102,10 @@ class DeviceArrays:
         told = list(self.pool.refused)
         self.pool.refused.clear()
         return told
+
+    def captured(self) -> Captured:
+        captures = self.pool.captures
+        return Captured(captures.held, captures.peak, captures.reserved)
 
     def peak_bytes(self) -> int:
         return self.pool.peak

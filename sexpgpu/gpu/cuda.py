@@ -161,18 +161,25 @@ class CudaDriver:
             case Call():
                 command.execute(command.arguments.tolist())
 
-    def capture(self, commands: Sequence[Command]) -> Any:
-        """An executable CUDA graph; the arguments are in it."""
+    def capture(self, commands: Sequence[Command]) -> tuple[Any, int]:
+        """An executable CUDA graph, with the arguments in it, and by how much less is free since it is on the GPU."""
         mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         _done(self.api, self.api.cuStreamBeginCapture(self.stream, mode), "beginning a capture")
         for command in commands:
             self.run(command)
         graph = _done(self.api, self.api.cuStreamEndCapture(self.stream), "ending a capture")
+        free, _ = self.memory()
         result = self.api.cuGraphInstantiate(graph, 0)
         _done(self.api, self.api.cuGraphDestroy(graph), "ending a capture")
         if result[0] == self.api.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             raise NoMemory(0)
-        return _done(self.api, result, "making a graph of launches")
+        captured = _done(self.api, result, "making a graph of launches")
+        result = self.api.cuGraphUpload(captured, self.stream)
+        if result[0] == self.api.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            self.forget(captured)
+            raise NoMemory(0)
+        _done(self.api, result, "uploading a graph of launches")
+        return captured, max(0, free - self.memory()[0])
 
     def replay(self, captured: Any) -> None:
         _done(self.api, self.api.cuGraphLaunch(captured, self.stream), "launching a graph")

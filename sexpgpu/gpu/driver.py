@@ -113,8 +113,11 @@ class Driver(Protocol):
 
     def run(self, command: Command) -> None: ...
 
-    def capture(self, commands: Sequence[Command]) -> Any:
-        """The commands with the arguments that they have now, to be replayed as one."""
+    def capture(self, commands: Sequence[Command]) -> tuple[Any, int]:
+        """The commands with the arguments that they have now, to be replayed as one, and what that takes of memory.
+
+        `NoMemory` where there is none for it.
+        """
         ...
 
     def replay(self, captured: Any) -> None: ...

@@ -10,11 +10,12 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import Factory, define, field
 from numpy.typing import NDArray
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.diag import error
+from sexpgpu.gpu.captures import Captures
 from sexpgpu.gpu.driver import Driver, NoMemory
 from sexpgpu.tensortype import TensorType
 
@@ -41,11 +42,13 @@ class Pool:
     """Blocks of one device. `live` bytes are in arrays, `held` are taken from the device, `peak` was the most live.
 
     `limit` bounds what is held. A request that the device or the limit refuses is made once more after every block
-    that waits was let go, and is one of those `refused`; `NoMemory` where that does not help.
+    that waits was let go, and is one of those `refused`; `NoMemory` where that does not help. `captures` are kept
+    beside it.
     """
 
     driver: Driver
     limit: int | None = None
+    captures: Captures = field(default=Factory(lambda self: Captures(self.driver), takes_self=True), init=False)
     live: int = field(default=0, init=False)
     held: int = field(default=0, init=False)
     peak: int = field(default=0, init=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from sexpgpu.diag import Span
 from sexpgpu.experiment import Graph
 from sexpgpu.gpu.bind import Bound, bind
-from sexpgpu.gpu.driver import Driver, Function, NoMemory
+from sexpgpu.gpu.driver import Function
 from sexpgpu.gpu.memory import ALIGNMENT, Block, DeviceArray, Pool
 from sexpgpu.gpu.transfer import copy_array, upload, upload_all
 from sexpgpu.plan.records import Fixed, GraphPlan
@@ -21,8 +20,6 @@ from sexpgpu.tensortype import TensorType
 
 Origin = tuple[str, Span | None]
 Explain = Callable[[Sequence[NDArray[Any]]], Origin | None]
-CAPTURED = 32
-"""Sets of addresses for which a program keeps its launches as one."""
 _VECTOR = 16
 """Bytes: kernels read and write vectors of this size, so every array that they are given is aligned to it."""
 
@@ -70,7 +67,6 @@ class DeviceProgram:
         self._constants: dict[int, list[DeviceArray]] = {}
         self._bound: Bound | None = None
         self._base = -1
-        self._seen: OrderedDict[tuple[int, ...], Any] = OrderedDict()
 
     def __call__(
         self, inputs: Sequence[DeviceArray | NDArray[Any]], into: Sequence[DeviceArray | None] = ()
@@ -95,20 +91,13 @@ class DeviceProgram:
     @property
     def captured(self) -> int:
         """Sets of addresses whose launches are kept as one."""
-        return sum(captured is not None for captured in self._seen.values())
-
-    def forget(self) -> None:
-        """Let go of the captured launches."""
-        for captured in self._seen.values():
-            if captured is not None:
-                self._pool.driver.forget(captured)
-        self._seen.clear()
+        return self._pool.captures.count(self)
 
     def _ready(self) -> Bound:
         size = self.plan.memory.arena if self.plan.memory is not None else 0
         base = self._arena.at_least(size)
         if self._bound is None or base != self._base:
-            self.forget()
+            self._pool.captures.forget(self)
             if not self._constants:
                 self._upload_constants(self.plan)
             self._bound = bind(
@@ -118,36 +107,10 @@ class DeviceProgram:
         return self._bound
 
     def _run(self, bound: Bound, addresses: tuple[int, ...]) -> None:
-        driver = self._pool.driver
-        captured = self._seen.get(addresses)
-        if captured is not None:
-            self._seen.move_to_end(addresses)
-            driver.replay(captured)
-            return
-        bound.give(addresses)
-        if addresses in self._seen and len(bound.commands) > 1:
-            captured = self._captured(driver, bound)
-            if captured is not None:
-                self._seen[addresses] = captured
-                driver.replay(captured)
-                return
-        for command in bound.commands:
-            driver.run(command)
-        self._remember(addresses)
-
-    def _captured(self, driver: Driver, bound: Bound) -> Any:
-        """The launches as one; None where the device has no memory for that, and they go one by one."""
-        try:
-            return driver.capture(bound.commands)
-        except NoMemory:
-            return None
-
-    def _remember(self, addresses: tuple[int, ...]) -> None:
-        self._seen[addresses] = None
-        while len(self._seen) > CAPTURED:
-            _, oldest = self._seen.popitem(last=False)
-            if oldest is not None:
-                self._pool.driver.forget(oldest)
+        captures = self._pool.captures
+        if not captures.replay((self, addresses)):
+            bound.give(addresses)
+            captures.run((self, addresses), bound.commands)
 
     def _on_device(self, inputs: Sequence[DeviceArray | NDArray[Any]]) -> list[DeviceArray]:
         """The inputs where kernels can read them: host arrays uploaded, parts of arrays that lie askew copied."""

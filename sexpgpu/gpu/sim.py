@@ -97,8 +97,9 @@ class SimDriver:
             case Call():
                 command.execute(arguments)
 
-    def capture(self, commands: Sequence[Command]) -> _Captured:
-        return _Captured(tuple([(command, command.arguments.tolist()) for command in commands]))
+    def capture(self, commands: Sequence[Command]) -> tuple[_Captured, int]:
+        kept = tuple([(command, command.arguments.tolist()) for command in commands])
+        return _Captured(kept), sum(command.arguments.nbytes for command in commands)
 
     def replay(self, captured: _Captured) -> None:
         for command, arguments in captured.commands:

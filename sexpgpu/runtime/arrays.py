@@ -16,6 +16,7 @@ from sexpgpu.experiment import Output, OutputRole
 from sexpgpu.runtime import norm
 from sexpgpu.runtime.engine import Array, Tensor
 from sexpgpu.runtime.memory import Spare, held_bytes, peak_bytes
+from sexpgpu.runtime.planned import Captured, Planned
 from sexpgpu.tensortype import DType
 
 
@@ -83,8 +84,8 @@ class Arrays(Protocol):
         ...
 
     @property
-    def planned(self) -> Mapping[str, int]:
-        """Bytes that the run was said to hold at once, by what holds them; empty where nothing was said."""
+    def planned(self) -> Planned | None:
+        """What the run was said to hold at once, where anything was said."""
         ...
 
     def free_bytes(self) -> int | None:
@@ -95,12 +96,16 @@ class Arrays(Protocol):
         """The sizes of requests that were refused since this was asked last, whether or not a second try met them."""
         ...
 
+    def captured(self) -> Captured | None:
+        """What captured launches take, on a device that has any."""
+        ...
+
     def peak_bytes(self) -> int:
-        """The most memory that was in use at once."""
+        """The most memory that was in use at once, without captured launches."""
         ...
 
     def held_bytes(self) -> int:
-        """Memory that is in use now."""
+        """Memory that is in use now, without captured launches."""
         ...
 
 
@@ -152,14 +157,17 @@ class HostArrays:
         self._spare = Spare()
 
     @property
-    def planned(self) -> Mapping[str, int]:
-        return {}
+    def planned(self) -> Planned | None:
+        return None
 
     def free_bytes(self) -> int | None:
         return None
 
     def refusals(self) -> list[int]:
         return []
+
+    def captured(self) -> Captured | None:
+        return None
 
     def peak_bytes(self) -> int:
         return peak_bytes()

@@ -114,12 +114,14 @@ class Loop:
 
     def _tell(self, step: int, result: StepResult, seconds: float) -> None:
         rates = {name: count / seconds for name, count in result.counters.items()}
+        arrays = self.trainer.calls.arrays
+        captured = arrays.captured()
         runtime = {
             "runtime/step_seconds": seconds,
             "runtime/records_per_second": result.records / seconds,
             **{f"runtime/{name}_per_second": rate for name, rate in rates.items()},
-            "runtime/peak_bytes": self.trainer.calls.arrays.peak_bytes(),
-            "runtime/held_bytes": self.trainer.calls.arrays.held_bytes(),
+            "runtime/peak_bytes": arrays.peak_bytes() + (captured.peak if captured is not None else 0),
+            "runtime/held_bytes": arrays.held_bytes() + (captured.held if captured is not None else 0),
         }
         self._metrics |= result.metrics
         self.events.write(

@@ -1,4 +1,4 @@
-"""What a run does where its device has no memory for a microbatch, and what it says of memory when it ends."""
+"""What a run does where its device has no memory for a microbatch."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Retry:
             raise self._ended(step, microbatch, refused, "it was tried twice") from None
 
     def _ended(self, step: int, microbatch: int, refused: NoMemory, why: str) -> SxError:
-        planned, free = sum(self.arrays.planned.values()), self.arrays.free_bytes()
-        facts = [f"{binary_size(planned)} planned"] if planned else []
+        planned, free = self.arrays.planned, self.arrays.free_bytes()
+        facts = [f"{binary_size(planned.total)} planned"] if planned is not None else []
         facts += [f"{binary_size(free)} free"] if free is not None else []
         return error(
             "E-MEM-003",
@@ -60,13 +60,3 @@ def not_given(refused: NoMemory) -> Diagnostic:
         f"the device could not allocate {refused.nbytes} bytes; the run does not fit it",
         help="a smaller model or batch, or more :microbatches",
     )
-
-
-def plan_line(planned: int, free: int | None) -> str:
-    """`  memory   2.7 GiB of 78.8 GiB free`, the last row of the lowering report."""
-    return f"  {'memory':25} {binary_size(planned)}" + (f" of {binary_size(free)} free" if free is not None else "")
-
-
-def peak_line(peak: int, planned: int) -> str:
-    """`memory: peak 2.8 GiB of 2.7 GiB planned (+1.8%)`."""
-    return f"memory: peak {binary_size(peak)} of {binary_size(planned)} planned ({peak / planned - 1:+.1%})"

@@ -26,10 +26,11 @@ from sexpgpu.runtime.loading import Loaders
 from sexpgpu.runtime.loop import Loop, Outcome
 from sexpgpu.runtime.manifest import manifest_json
 from sexpgpu.runtime.plan import Plan, evaluation_steps, make_plan, turns
+from sexpgpu.runtime.planned import peak_facts, peak_line, plan_line
 from sexpgpu.runtime.progress import Progress
 from sexpgpu.runtime.ranks import Team
 from sexpgpu.runtime.restore import require_checkpoint
-from sexpgpu.runtime.room import not_given, peak_line, plan_line
+from sexpgpu.runtime.room import not_given
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.start import Start, begin, find_start
 from sexpgpu.runtime.status import Status
@@ -166,20 +167,17 @@ def _tell_lowering(text: str, events: EventStream, progress: Progress, step: int
 
 def _tell_plan(arrays: Arrays, free: int | None, events: EventStream, progress: Progress, step: int) -> None:
     """What the run will hold at once, of what the device had to give when it began."""
-    if arrays.planned:
-        planned = sum(arrays.planned.values())
-        parts = {"planned": planned, "free": free, "parts": dict(arrays.planned)}
-        events.write("annotation", step, name="memory", data=parts)
-        progress.say(plan_line(planned, free))
+    if arrays.planned is not None:
+        events.write("annotation", step, name="memory", data=arrays.planned.facts(free))
+        progress.say(plan_line(arrays.planned, free))
 
 
 def _tell_peak(arrays: Arrays, events: EventStream, progress: Progress, step: int) -> None:
     """The peak that was reached, against the plan."""
-    planned = sum(arrays.planned.values())
-    if planned:
-        peak = arrays.peak_bytes()
-        events.write("annotation", step, name="memory", data={"peak": peak, "planned": planned})
-        progress.say(peak_line(peak, planned))
+    if arrays.planned is not None:
+        told = (arrays.peak_bytes(), arrays.planned.total, arrays.captured())
+        events.write("annotation", step, name="memory", data=peak_facts(*told))
+        progress.say(peak_line(*told))
 
 
 def _told(fault: SxError | OSError | MemoryError | NoMemory, directory: Path) -> Diagnostic:

@@ -147,6 +147,9 @@ class Api:
     def cuGraphInstantiate(self, graph: Any, flags: int) -> Any:
         return OK, tuple(graph)
 
+    def cuGraphUpload(self, graph: Any, stream: str) -> Any:
+        return (OK,)
+
     def cuGraphDestroy(self, graph: Any) -> Any:
         return (OK,)
 

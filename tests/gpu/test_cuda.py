@@ -100,7 +100,7 @@ def test_a_launch_takes_the_arguments_of_the_moment_and_a_capture_keeps_them() -
     words = np.array([4096, 8192], np.uint64)
     launch = run_of(words)
     driver.run(launch)
-    captured = driver.capture([launch])
+    captured, _ = driver.capture([launch])
     words[1] = 1
     driver.run(launch)
     driver.replay(captured)

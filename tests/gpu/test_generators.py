@@ -92,7 +92,7 @@ def test_a_generator_that_does_not_fit_is_refused_before_the_checkpoint_is_read(
     assert done.returncode == 1
     assert "error[E-MEM-001]" in done.stderr
     assert "1.0 KiB at most, by SEXPGPU_MEMORY" in done.stderr
-    assert re.search(r"actual: +parameters .*, generation .*, arena ", done.stderr)
+    assert re.search(r"actual: +parameters .*, views .*, arena ", done.stderr)
 
 
 def test_a_generator_keeps_to_its_plan(folder: Path) -> None:

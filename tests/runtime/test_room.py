@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ from attrs import define, field
 from sexpgpu.diag import SxError
 from sexpgpu.experiment import RunConfig
 from sexpgpu.runtime.arrays import HostArrays, NoMemory
-from sexpgpu.runtime.room import Retry, peak_line
+from sexpgpu.runtime.planned import Captured, Planned, peak_line
+from sexpgpu.runtime.room import Retry
 from sexpgpu.runtime.run import run
 from tests.runtime.line_fit import NumpyEngine, make_engine, options
 from tests.runtime.reading import events, last_tensors
@@ -28,8 +28,8 @@ class Small(HostArrays):
     told: list[int] = field(factory=list)
 
     @property
-    def planned(self) -> Mapping[str, int]:
-        return {"parameters": GIB, "arena": 2 * GIB}
+    def planned(self) -> Planned:
+        return Planned({"parameters": GIB, "arena": 2 * GIB}, {"phase": "microbatches", "graph": "train"})
 
     def free_bytes(self) -> int | None:
         return GIB
@@ -108,7 +108,8 @@ def test_a_run_with_a_refusal_ends_as_one_without_and_says_so(folder: Path) -> N
     assert run(engine_of(folder, spoilt, 2), options(folder / "spoilt"), spoilt).code == 0
     assert last_tensors(folder / "spoilt") == last_tensors(folder / "whole")
     notes = [e["data"] for e in events(folder / "spoilt", "annotation") if e["name"] == "memory"]
-    assert notes[0] == {"planned": 3 * GIB, "free": GIB, "parts": {"parameters": GIB, "arena": 2 * GIB}}
+    parts, peak = {"parameters": GIB, "arena": 2 * GIB}, {"phase": "microbatches", "graph": "train"}
+    assert notes[0] == {"planned": 3 * GIB, "free": GIB, "parts": parts, "peak": peak}
     assert notes[1] == {"refused": 1 << 20, "free": GIB}
     assert notes[-1]["planned"] == 3 * GIB
 
@@ -123,5 +124,6 @@ def test_a_run_without_memory_stops_with_its_error(folder: Path) -> None:
 
 
 def test_the_peak_is_told_against_the_plan() -> None:
-    assert peak_line(2867 << 20, 2816 << 20) == "memory: peak 2.8 GiB of 2.8 GiB planned (+1.8%)"
-    assert peak_line(1 << 20, 2 << 20) == "memory: peak 1.0 MiB of 2.0 MiB planned (-50.0%)"
+    assert peak_line(2867 << 20, 2816 << 20, None) == "memory: peak 2.8 GiB of 2.8 GiB planned (+1.8%)"
+    told = peak_line(1 << 20, 2 << 20, Captured(held=1 << 10, peak=2 << 20, reserved=256 << 20))
+    assert told == "memory: peak 1.0 MiB of 2.0 MiB planned (-50.0%); captured launches 2.0 MiB of 256.0 MiB reserved"
