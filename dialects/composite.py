@@ -48,10 +48,13 @@ def _peak(x: Array, axis: int) -> Array:
 
 
 def _shifted_exp(b: Any, x: Any, axis: int) -> tuple[Any, Any, Any]:
-    """(peak, e^(x - peak), its sums), peak and sums with the axis kept at size 1."""
+    """(peak, e^(x - peak), its sums), peak and sums with the axis kept at size 1. A line of no elements peaks at 0."""
     shape = x.type.shape
-    peak = b("stop_gradient", b("amax", x, axes=(axis,), keepdims=True))
-    peak = b("where", b("isfinite", peak), peak, b.constant(0, peak.type))
+    if shape[axis]:
+        peak = b("stop_gradient", b("amax", x, axes=(axis,), keepdims=True))
+        peak = b("where", b("isfinite", peak), peak, b.constant(0, peak.type))
+    else:
+        peak = b.constant(0, TensorType(reduced_shape(shape, (axis,), True), x.type.dtype))
     powers = b("exp", x - b("broadcast", peak, shape=shape))
     return peak, powers, b("sum", powers, axes=(axis,), keepdims=True)
 
@@ -244,6 +247,7 @@ def _row_samples(**attrs: Any) -> tuple[Sample, ...]:
         sample("f64[4]", axis=0, domain=(-30.0, 30.0), smooth=False, **attrs),
         sample("f64[1]", axis=0, **attrs),
         sample("f32[0, 3]", axis=1, **attrs),
+        sample("f32[0, 3]", axis=0, **attrs),
         sample("f32[2, 5]", axis=0, **attrs),
         sample("bf16[2, 3]", axis=1, **attrs),
     )
