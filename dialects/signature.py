@@ -3,7 +3,8 @@
     func.func @train(%0: tensor<65x128xf32> {sx.param = "model.wte"}, %1: tensor<12x65xi32> {sx.field = "tokens"})
         -> (tensor<f32> {sx.loss = "loss"}) attributes {sx.graph = "train", sx.rows = 12 : i64}
 
-The role is the attribute's name and the value is the name under which the loop holds the tensor.
+The role is the attribute's name and the value is the name under which the loop holds the tensor. In a graph that runs
+several microbatches (`sx.stacked`), `sx.part` says of which one an argument or result is.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ def _input_attributes(func: Any, given: Input) -> Any:
     attributes = {f"sx.{given.role}": _text(func, given.name)}
     if given.frozen:
         attributes["sx.frozen"] = ir.UnitAttr.get(context=func.context)
+    attributes |= _part(func, given.part)
     return ir.DictAttr.get(attributes, context=func.context)
 
 
@@ -71,7 +73,13 @@ def _output_attributes(func: Any, given: Output) -> Any:
         attributes["sx.as"] = _text(func, given.form)
     if given.then is not None:
         attributes["sx.then"] = _text(func, given.then)
+    attributes |= _part(func, given.part)
     return ir.DictAttr.get(attributes, context=func.context)
+
+
+def _part(func: Any, part: int | None) -> dict[str, Any]:
+    i64 = ir.IntegerType.get_signless(64, context=func.context)
+    return {} if part is None else {"sx.part": ir.IntegerAttr.get(i64, part)}
 
 
 def read_inputs(func: Any) -> list[Input]:
@@ -81,7 +89,7 @@ def read_inputs(func: Any) -> list[Input]:
     inputs = []
     for argument, row in zip(arguments, rows, strict=True):
         role, name = _role(row, _INPUT_ROLES) or ("value", "")
-        inputs.append(Input(role, name, type_of(argument), "sx.frozen" in row))
+        inputs.append(Input(role, name, type_of(argument), "sx.frozen" in row, _number(row, "sx.part")))
     return inputs
 
 
@@ -94,7 +102,8 @@ def read_outputs(func: Any) -> list[Output]:
         role, name = _role(row, _OUTPUT_ROLES) or ("value", "")
         reduce = cast(Reduction, _string(row, "sx.reduce") or "mean")
         form = cast("SampleForm | None", _string(row, "sx.as"))
-        outputs.append(Output(role, name, type_of(value), reduce, _string(row, "sx.then"), _place(value), form))
+        then, part = _string(row, "sx.then"), _number(row, "sx.part")
+        outputs.append(Output(role, name, type_of(value), reduce, then, _place(value), form, part))
     return outputs
 
 
@@ -141,6 +150,10 @@ def _string(row: dict[str, Any], key: str) -> str | None:
     return cast(str, ir.StringAttr(row[key]).value) if key in row else None
 
 
+def _number(row: dict[str, Any], key: str) -> int | None:
+    return cast(int, ir.IntegerAttr(row[key]).value) if key in row else None
+
+
 def _role(row: dict[str, Any], roles: dict[str, Role]) -> tuple[Role, str] | None:
     key = next((key for key in row if key in roles), None)
     return None if key is None else (roles[key], cast(str, ir.StringAttr(row[key]).value))
@@ -154,4 +167,5 @@ def read_graph(func: Any) -> Graph:
     rows = ir.IntegerAttr(attributes["sx.rows"]).value if "sx.rows" in attributes else None
     text = ir.StringAttr(attributes["sx.counters"]).value if "sx.counters" in attributes else "{}"
     counters = tuple(json.loads(text).items())
-    return Graph(name, symbol, tuple(read_inputs(func)), tuple(read_outputs(func)), rows, counters)
+    stacked = ir.IntegerAttr(attributes["sx.stacked"]).value if "sx.stacked" in attributes else 1
+    return Graph(name, symbol, tuple(read_inputs(func)), tuple(read_outputs(func)), rows, counters, stacked)

@@ -31,20 +31,22 @@ class Input:
     `param`, `buffer`, `grad`: a path. `state`: `path/state-name`. `field`: a loader field. `ctx`: one of
     `CONTEXT`. `step_sum`: the total over the step of the `step_term` of the same name. `carry`: a number, the place in
     a generator's state. `prompt`: the ids of the text that a generator is to go on from. `observed`: a metric of an
-    evaluation, by its full name.
+    evaluation, by its full name. Of a stacked graph, `part` is the microbatch that it is of, from 0; None: of all.
     """
 
     role: InputRole
     name: str
     type: TensorType
     frozen: bool = False  # a `param` that is not trained
+    part: int | None = None
 
 
 @frozen
 class Output:
     """A result of a graph. A `weight` belongs to the `metric` of the same name; a metric without one weighs its rows.
 
-    `then` names the graph (one scalar in, one out) that maps the reduced value of a metric before it is sent.
+    `then` names the graph (one scalar in, one out) that maps the reduced value of a metric before it is sent. Of a
+    stacked graph, `part` is the microbatch that it is of, from 0; None: the sum over all.
     """
 
     role: OutputRole
@@ -54,6 +56,7 @@ class Output:
     then: str | None = None
     span: Span | None = None
     form: SampleForm | None = None  # what a `sample` is shown as
+    part: int | None = None
 
 
 # Scalars the loop can feed to a graph, with their dtypes; `float` is the run's float type.
@@ -73,14 +76,18 @@ CONTEXT: dict[str, str] = {
 
 @frozen
 class Graph:
-    """The signature of one traced graph; `symbol` is its function in the module."""
+    """The signature of one traced graph; `symbol` is its function in the module.
+
+    A stacked graph runs several microbatches, of `rows` records each.
+    """
 
     name: str
     symbol: str
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     rows: int | None = None  # records in its batch, where it reads one
-    counters: tuple[tuple[str, int], ...] = ()  # counters known at compile time, per call
+    counters: tuple[tuple[str, int], ...] = ()  # counters known at compile time, per microbatch
+    stacked: int = 1  # microbatches that one call runs
 
 
 @frozen
