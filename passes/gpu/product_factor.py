@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-import numpy as np
 from attrs import define, field, frozen
-from numpy.lib.stride_tricks import as_strided
 
-from sexpgpu.dialects.opdef import Move, Pointwise
 from sexpgpu.passes.gpu.elements import Elements
 from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Pointer, Reg
 from sexpgpu.passes.gpu.lanes import Lanes
 from sexpgpu.passes.gpu.layout import Layout, Place, coordinates, offset_of
 from sexpgpu.passes.gpu.memory import WIDEST, Operand, vectors
 from sexpgpu.passes.gpu.scalar import MEMORY
+from sexpgpu.passes.gpu.shown import shown
 from sexpgpu.passes.gpu.task import Task
-from sexpgpu.plan.storage import viewed
 from sexpgpu.tensortype import TensorType
 
 Along = Literal["lines", "depth"]
@@ -67,7 +64,8 @@ class Reading:
 def reading_of(task: Task, value: int, turned: bool) -> Reading:
     """The widest way to read a factor of the task's product."""
     type = task.flow.types[value]
-    argument, layout, plain = _view(task, value)
+    found = shown(task, value)
+    argument, layout = (found.argument, found.layout) if found is not None else (None, None)
     rank = type.rank
     line, depth = (rank - 1, rank - 2) if turned else (rank - 2, rank - 1)
     along: Along = "depth"
@@ -79,7 +77,7 @@ def reading_of(task: Task, value: int, turned: bool) -> Reading:
         axis = line if along == "lines" else depth
         if layout.strides[axis] == 1 and argument is not None:
             lanes = _lanes(task, value, BYTES[MEMORY[task.flow.types[argument].dtype]], layout, axis)
-    return Reading(value, type, turned, lanes, along, argument, layout, plain)
+    return Reading(value, type, turned, lanes, along, argument, layout, found is not None and not found.computed)
 
 
 def _lanes(task: Task, value: int, item: int, layout: Layout, axis: int) -> int:
@@ -89,34 +87,6 @@ def _lanes(task: Task, value: int, item: int, layout: Layout, axis: int) -> int:
         if fits and Lanes(task.flow, lanes).along(value, axis):
             return lanes
     return 0
-
-
-def _view(task: Task, value: int) -> tuple[int | None, Layout | None, bool]:
-    """The operand that a value shows, how, and whether nothing is computed of it; None where it is no view of one."""
-    makers = {out: node for node in task.flow.nodes for out in node.outs}
-    chain = []
-    while value in makers:
-        node = makers[value]
-        if len(node.ins) != 1 or node.record is None or not isinstance(node.record.kind, Move | Pointwise):
-            return None, None, False
-        chain.append(node)
-        (value,) = node.ins
-    layout = task.layouts[value]
-    # One byte an element, so that strides are in elements whatever the dtype; these bytes are not read.
-    memory = np.empty((), np.int8)
-    view = as_strided(memory, layout.shape, layout.strides, writeable=False)
-    plain = True
-    for node in reversed(chain):
-        assert node.record is not None
-        if isinstance(node.record.kind, Pointwise):
-            plain = False
-            continue
-        shown = viewed(node.record, node.attrs, view, task.flow.types[node.outs[0]])
-        if shown is None:
-            return None, None, False
-        view = shown
-    moved = Layout.of_view(view, memory)
-    return value, Layout(moved.shape, moved.strides, moved.offset + layout.offset), plain
 
 
 @define(eq=False)
