@@ -71,7 +71,7 @@ def command(
     request = Request(run, name, prompt, temperature, top_k, top_p, seed, folder, force)
     progress = _Progress(sys.stderr.isatty() and not as_json)
     try:
-        answer = run_deep(lambda: generate(request, progress.told))
+        answer = run_deep(lambda: generate(request, progress.told, lambda late: report.print_diagnostic(late, {})))
         files = _written(answer.samples, folder)
     except SxError as fault:
         progress.end()

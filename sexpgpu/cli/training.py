@@ -58,7 +58,7 @@ def train(
     kind = knobs.DEVICE.get(device)
     options = RunFlags(out, steps, resume, allow_changed, init, skipped, start, quiet, as_json)
     try:
-        with opened(kind, several=True) as where:
+        with opened(kind, several=True, told=lambda late: report.print_diagnostic(late, {})) as where:
             return _train(file, selected, where, options)
     except SxError as fault:
         if as_json:

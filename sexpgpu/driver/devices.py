@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from sexpgpu import knobs
 from sexpgpu.diag import Diagnostic, error
@@ -23,6 +23,7 @@ from sexpgpu.driver.memory import Limit, admission
 from sexpgpu.driver.planning import prepare
 from sexpgpu.experiment import Experiment, Generator
 from sexpgpu.gpu.captures import SMALL, reservation
+from sexpgpu.gpu.choices import FILE, Choices
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.ranks import Settings, nodes, only_first, ordinals, simulated
 from sexpgpu.plan.records import DevicePlans
@@ -43,7 +44,7 @@ class Device:
     """An open device: its kind and what it is in words.
 
     Where it has memory of its own, that, the bytes of it which are kept free, and its chip. `others` are the memories
-    of the ranks behind the first, which `links` join.
+    of the ranks behind the first, which `links` join. `choices` keep what is measured on it.
     """
 
     kind: str
@@ -53,15 +54,21 @@ class Device:
     chip: str = ""
     others: tuple[Pool, ...] = ()
     links: Links | None = None
+    choices: Choices = field(factory=Choices)
+
+
+def _untold(diagnostic: Diagnostic) -> None:
+    """Nobody hears of it."""
 
 
 @contextmanager
-def opened(kind: str, several: bool = False) -> Iterator[Device]:
+def opened(kind: str, several: bool = False, told: Callable[[Diagnostic], None] = _untold) -> Iterator[Device]:
     """The device of a kind, closed behind the block: with `several` all that SEXPGPU_DEVICES names, else the first.
 
+    `told` hears of what was measured before on the device and cannot be read.
     `E-DEV-…` and `E-DP-…` where it cannot be had as asked for.
     """
-    device = _open(kind, settings(), several)
+    device = _open(kind, settings(), several, told)
     try:
         yield device
     finally:
@@ -76,11 +83,11 @@ def settings() -> Settings:
     return Settings(*[knob.get() for knob in read])
 
 
-def _open(kind: str, asked: Settings, several: bool) -> Device:
+def _open(kind: str, asked: Settings, several: bool, told: Callable[[Diagnostic], None]) -> Device:
     if nodes(asked, kind) is not None:
         raise error("E-DP-005", "this version trains on one machine", expected="SEXPGPU_NODES unset, or 1")
     if kind == "cuda":
-        return _open_cuda(asked)
+        return _open_cuda(asked, told)
     if kind == "sim":
         from sexpgpu.gpu.collectives import DeviceLinks, SimCollective
         from sexpgpu.gpu.sim import SimDriver
@@ -96,7 +103,7 @@ def _open(kind: str, asked: Settings, several: bool) -> Device:
     return Device(kind, "cpu interpreter")
 
 
-def _open_cuda(asked: Settings) -> Device:
+def _open_cuda(asked: Settings, told: Callable[[Diagnostic], None]) -> Device:
     from sexpgpu.gpu.cubin import Assembler
     from sexpgpu.gpu.cuda import open_cuda, visible_gpus
     from sexpgpu.gpu.library.choice import Libraries
@@ -110,7 +117,7 @@ def _open_cuda(asked: Settings) -> Device:
     folder = knobs.cache_folder()
     driver = open_cuda(chosen[0], api, Assembler(folder / "cubin" if folder is not None else None))
     cudnn = open_cudnn(int(driver.stream), driver.allocate)
-    choices = folder / "choices.json" if folder is not None else None
+    choices = Choices(folder / FILE if folder is not None else None, told)
     if isinstance(cudnn, str):
         driver.libraries = Libraries(cudnn)
     else:
@@ -118,7 +125,7 @@ def _open_cuda(asked: Settings) -> Device:
     pool = Pool(driver, driver.memory()[0] - KEPT_FREE)
     major, minor = driver.capability
     chip = next(name for least, name in CHIPS if major >= least)
-    return Device("cuda", f"cuda compute_{major}{minor} {driver.name}", pool, KEPT_FREE, chip)
+    return Device("cuda", f"cuda compute_{major}{minor} {driver.name}", pool, KEPT_FREE, chip, choices=choices)
 
 
 def prepare_for(done: Compilation, device: Device) -> DevicePlans | None:

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from sexpgpu import knobs
-from sexpgpu.diag import SxError, error, nearest
+from sexpgpu.diag import Diagnostic, SxError, error, nearest
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
 from sexpgpu.driver.devices import admitted_generator, engine_of, opened, prepare_for
@@ -55,10 +55,11 @@ class Answer:
     samples: list[Sample]
 
 
-def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
+def generate(request: Request, told: Callable[[int, int], None], report: Callable[[Diagnostic], None]) -> Answer:
     """Compile the run's own sources under its own selection and run the generator on its newest good checkpoint.
 
-    It runs on SEXPGPU_DEVICE. E-MEM-001 before the checkpoint is read where a device has not the memory for it.
+    It runs on SEXPGPU_DEVICE; `report` hears of warnings. E-MEM-001 before the checkpoint is read where a device has not
+    the memory for it.
 
     E-CKPT-008 where `run` is neither a run nor a checkpoint, E-RUN-035 for a generator that is not there, E-RUN-034 for
     a prompt to one that takes none. E-IO-107 and E-IO-001 before anything is sampled where the files of its samples
@@ -69,7 +70,7 @@ def generate(request: Request, told: Callable[[int, int], None]) -> Answer:
     file, overlay = _sources(checkpoint.parent.parent, index)
     values = tuple(f"{knob['name']}={knob['value']}" for knob in index["manifest"]["knobs"])
     flags = Flags(request.prompt, request.temperature, request.top_k, request.top_p, request.seed)
-    with opened(knobs.DEVICE.get()) as device, open_context() as context:
+    with opened(knobs.DEVICE.get(), told=report) as device, open_context() as context:
         done = compile_in(context, file, Selection(sets=values), pipeline=None, flags=flags, overlay=overlay)
         kernels = prepare_for(done, device)
         if done.experiment is None or done.diagnostics.errors:

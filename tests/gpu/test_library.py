@@ -21,6 +21,7 @@ from sexpgpu.dialects.ops import OPS
 from sexpgpu.driver import lowered_device
 from sexpgpu.driver.compile import compiling
 from sexpgpu.driver.lowered_device import lowering_for
+from sexpgpu.gpu.choices import Choices
 from sexpgpu.gpu.driver import Execute
 from sexpgpu.gpu.library import cudnn as frontend
 from sexpgpu.gpu.library.choice import Libraries
@@ -131,7 +132,7 @@ def ran(plans: DevicePlans, file: Path | None = None, *, libraries: bool = True)
     driver = SimDriver(Checks())
     stand_in = StandIn(driver)
     if libraries:
-        driver.libraries = Libraries("stand-in 1", stand_in.open, file)
+        driver.libraries = Libraries("stand-in 1", stand_in.open, Choices(file))
     rng = np.random.default_rng(8)
     arrays = [round_bf16(rng.standard_normal(type.shape, np.float32)) for type in (PACKED, OUTER)]
     return [x.numpy() for x in Simulated(driver).program(plans)(arrays)], stand_in

@@ -277,6 +277,13 @@ ENTRIES: tuple[Entry, ...] = (
         "SEXPGPU_CACHE=/proc/cache sexpgpu check file.sx",
     ),
     Entry(
+        "W-IO-003",
+        "measurements that cannot be read",
+        "`choices.json` of the cache folder keeps what was measured on this machine's devices. It is no JSON object "
+        "any more: what it held is measured again where it is needed, and the file is replaced then.",
+        "echo '[' > ~/.cache/sexpgpu/choices.json; sexpgpu run file.sx --device cuda",
+    ),
+    Entry(
         "E-DEV-001",
         "an environment variable that means nothing",
         "A variable of ours has a value that it does not take. `sexpgpu doctor --env` lists all of them.",

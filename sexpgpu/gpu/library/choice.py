@@ -6,19 +6,15 @@ the step's own addresses are known.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import os
 import statistics
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from attrs import define, field
 
 from sexpgpu import __version__
 from sexpgpu.diag import SxError
+from sexpgpu.gpu.choices import Choices, key_of
 from sexpgpu.gpu.driver import Call, Command, Driver, Execute, NoMemory
 from sexpgpu.plan.arena import aligned
 from sexpgpu.plan.library import Library, LibraryTensor
@@ -26,6 +22,7 @@ from sexpgpu.plan.records import Launches
 
 REPEATS, CALLS = 5, 4
 """Timings, of which the median counts, and the calls of each."""
+WAYS = ("library", "kernels")
 Opener = Callable[[Library], Execute | None]
 Commands = Callable[[Sequence[int]], Sequence[Command]]
 """The step's own commands, where each of its operands, then results, then temporaries lies at an address."""
@@ -35,12 +32,12 @@ Commands = Callable[[Sequence[int]], Sequence[Command]]
 class Libraries:
     """The libraries of one device: `name` says which and how new, or why there is none; `open` makes a graph ready.
 
-    `file` keeps choices, by what is computed, the device, the libraries and our version; None keeps them for this run.
+    `choices` keeps what was measured, by what is computed, the device, the libraries and our version.
     """
 
     name: str
     open: Opener | None = None
-    file: Path | None = None
+    choices: Choices = field(factory=Choices)
     chosen: dict[Library, bool] = field(factory=dict, init=False)
     _ready: dict[Library, Execute | None] = field(factory=dict, init=False)
 
@@ -58,40 +55,18 @@ class Libraries:
         if execute is None:
             return None
         if library not in self.chosen:
-            key = self._key(driver, how)
-            kept = self._kept()
-            try:
-                times = kept.get(key) or _measured(driver, library, execute, sizes, own)
-            except SxError:  # where it is the device that failed, the next kernel tells
-                self._ready[library] = times = None
+            key = key_of(__version__, driver.name, self.name, repr(how))
+            times = self.choices.find(key, WAYS)
             if times is None:
-                return None
-            if key not in kept:
-                self._keep({**kept, key: times})
+                try:
+                    times = _measured(driver, library, execute, sizes, own)
+                except SxError:  # where it is the device that failed, the next kernel tells
+                    self._ready[library] = None
+                if times is None:
+                    return None
+                self.choices.keep(key, times)
             self.chosen[library] = times["library"] < times["kernels"]
         return execute if self.chosen[library] else None
-
-    def _key(self, driver: Driver, how: Launches) -> str:
-        parts = (__version__, driver.name, self.name, repr(how))
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-    def _kept(self) -> dict[str, dict[str, float]]:
-        """What other runs found; a file that is damaged is none."""
-        try:
-            found = json.loads(self.file.read_text("utf-8")) if self.file is not None else {}
-            return {key: {name: float(each[name]) for name in ("library", "kernels")} for key, each in found.items()}
-        except (OSError, ValueError, TypeError, AttributeError, KeyError):
-            return {}
-
-    def _keep(self, found: dict[str, dict[str, float]]) -> None:
-        """Write the file in one motion; where that cannot be done the next run measures again."""
-        if self.file is None:
-            return
-        with contextlib.suppress(OSError):
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            fresh = self.file.with_suffix(f".{os.getpid()}.part")
-            fresh.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-            os.replace(fresh, self.file)
 
 
 def _measured(
