@@ -39,6 +39,8 @@ PASSES: dict[str, Callable[[], type[Pass]]] = {
         "autodiff",
         "accumulate",
         "recompute",
+        "stack",
+        "place-casts",
         "fuse",
         "schedule",
         "plan-memory",
@@ -62,6 +64,8 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     # What each device adds: it groups, orders and lays out for itself.
     "cpu": ("sx-fuse", "sx-schedule", "sx-plan-memory"),
     "cuda": (
+        "sx-stack",
+        "sx-place-casts",
         "sx-fuse=target=cuda",
         "sx-schedule",
         "sx-to-gpu",

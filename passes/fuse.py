@@ -27,7 +27,7 @@ from sexpgpu.passes.fusing.clusters import Cluster, Clustering
 from sexpgpu.passes.fusing.emit import emit, explain, write_bytes
 from sexpgpu.passes.fusing.grow import Target, grow
 from sexpgpu.passes.fusing.reading import Reading, read
-from sexpgpu.passes.fusing.repeat import repeat
+from sexpgpu.passes.fusing.repeat import repeat, widen
 
 TARGETS = ("cpu", "cuda")
 
@@ -75,6 +75,8 @@ def _fuse(reading: Reading, target: Target, outliner: Outliner, tally: _Tally) -
     clustering = Clustering(reading, even=target == "cuda")
     before = _moved(reading)
     grow(clustering, target)
+    if target == "cuda":
+        widen(clustering)
     repeat(clustering)
     order = units(clustering)
     groups = _groups(clustering, target)

@@ -15,7 +15,7 @@ from sexpgpu.dialects.opdef import Contract, Move, Scan
 from sexpgpu.passes.fusing.clusters import SMALL, Cluster, Clustering, holds
 from sexpgpu.passes.fusing.lines import Treatment
 from sexpgpu.passes.fusing.reading import ARGUMENT, Reading, shape_of
-from sexpgpu.passes.fusing.seeds import join_product, start_columns, start_product, start_update
+from sexpgpu.passes.fusing.seeds import join_product, serves, start_columns, start_product, start_update
 
 Target = Literal["cpu", "cuda"]
 
@@ -87,7 +87,7 @@ def _candidates(clustering: Clustering, op: int) -> list[Cluster]:
         for reader in reversed(reading.readers[value][:NEAR]):
             if reader < op and (near := clustering.home[reader]) is not None and near is not home:
                 saved[near] = saved.get(near, 0) + size
-    return sorted(saved, key=lambda c: (-saved[c], -c.place))
+    return sorted(saved, key=lambda c: (-saved[c], serves(clustering, c.ops[0]), -c.place))
 
 
 def _joins(clustering: Clustering, op: int, options: tuple[Treatment, ...], cluster: Cluster) -> bool:

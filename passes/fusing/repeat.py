@@ -6,6 +6,9 @@
 
 Reading %n goes, and so does writing it where nothing else reads it; reading what group 2 did not read before comes
 instead. Only operations by elements that cost next to nothing are repeated, and only where bytes are saved.
+
+On a GPU a cast to a wider dtype goes to all groups that read it at once, where that saves bytes in all: no group then
+writes what is twice as large as what it was made of.
 """
 
 from __future__ import annotations
@@ -41,6 +44,53 @@ def repeat(clustering: Clustering) -> int:
     return count
 
 
+def widen(clustering: Clustering) -> None:
+    """Repeat functions of one narrower value in the sets that read what they give."""
+    reading = clustering.reading
+    for op in range(reading.end):
+        home = clustering.home[op]
+        kind = reading.kinds[op]
+        if home is None or not isinstance(kind, Pointwise) or kind.wide or len(reading.operands[op]) != 1:
+            continue
+        if reading.moved[reading.results[op][0]] > reading.moved[reading.operands[op][0]]:
+            for taker, lead in _takers(clustering, op, home).items():
+                _repeat(clustering, taker, reading.results[op][0], lead)
+
+
+def _takers(clustering: Clustering, op: int, home: Cluster) -> dict[Cluster, Ints]:
+    """The sets that compute `op` for themselves, with the leads they then have; none where nothing is saved."""
+    reading = clustering.reading
+    (root,), (value,) = reading.results[op], reading.operands[op]
+    readers = dict.fromkeys(clustering.home[reader] for reader in reading.outer_readers(root))
+    readers.pop(home, None)
+    source = reading.root[value]
+    saved = 0
+    takers: dict[Cluster, Ints] = {}
+    for cluster in readers:
+        if cluster is None or cluster.seed in ("product", "update"):
+            continue
+        roots = _read_from_others(clustering, cluster)
+        fit = _fit(clustering, cluster, op) if roots[root] else None
+        if fit is not None:
+            takers[cluster] = fit
+            saved += reading.moved[root] - (0 if source in roots else reading.moved[value])
+    if len(takers) == len(readers):
+        saved += reading.moved[root]
+    maker = reading.maker[source]
+    if maker != ARGUMENT and clustering.home[maker] is home and not _leaves(clustering, source, home):
+        saved -= reading.moved[source]
+    return takers if saved > 0 else {}
+
+
+def _fit(clustering: Clustering, cluster: Cluster, op: int) -> Ints | None:
+    """The lead of the set with a copy of `op` in it, None where it cannot be."""
+    reading = clustering.reading
+    if cluster.region or reading.clone[op]:
+        return None
+    fit = clustering.unfit(op, reading.treatments[op][0], cluster)
+    return None if isinstance(fit, str) else fit
+
+
 def _rank(reading: Reading, root: int) -> int:
     maker = reading.maker[root]
     return -1 if maker == ARGUMENT else reading.rank[maker]
@@ -67,10 +117,10 @@ def _worthwhile(clustering: Clustering, cluster: Cluster, root: int, roots: dict
         return None
     kind = reading.kinds[op]
     home = clustering.home[op]
-    if not isinstance(kind, Pointwise) or kind.wide or home is None or cluster.region or reading.clone[op]:
+    if not isinstance(kind, Pointwise) or kind.wide or home is None:
         return None
-    fit = clustering.unfit(op, reading.treatments[op][0], cluster)
-    if isinstance(fit, str):
+    fit = _fit(clustering, cluster, op)
+    if fit is None:
         return None
     saved = reading.moved[root]
     if all(clustering.home[reader] in (home, cluster) for reader in reading.outer_readers(root)):

@@ -111,10 +111,15 @@ def join_product(clustering: Clustering, op: int, cluster: Cluster) -> bool:
         return False
     if reading.clone[op] != cluster.region:
         return False
-    tail = not any(reading.treatments[reader] for made in reading.results[op] for reader in reading.outer_readers(made))
+    tail = _ends(reading, op)
+    served = []
     for value in reading.operands[op]:
         maker = reading.maker_of(value)
-        if maker == ARGUMENT or clustering.home[maker] is not cluster:
+        if maker == ARGUMENT:
+            continue
+        if clustering.home[maker] is not cluster:
+            if serves(clustering, maker) and reading.outer_readers(reading.root[value]) == [op]:
+                served.append(maker)
             continue
         if not _in_order(reading, value):
             clustering.reasons[op] = "shape: it reads the product in another order than it is made"
@@ -125,7 +130,27 @@ def join_product(clustering: Clustering, op: int, cluster: Cluster) -> bool:
     if not clustering.make_room(op, cluster):
         clustering.reasons[op] = "other readers: the product is read before all that it would need is made"
         return False
-    clustering.add(op, treatment, cluster, cluster.lead)
+    for member in (*served, op):
+        clustering.add(member, reading.treatments[member][0], cluster, cluster.lead)
+    return True
+
+
+def serves(clustering: Clustering, op: int) -> bool:
+    """Whether an operation by elements is alone and of what is repeated: a bias that is cast, say."""
+    reading = clustering.reading
+    home = clustering.home[op]
+    if home is None or home.ops != [op] or home.seed or not isinstance(reading.kinds[op], Pointwise):
+        return False
+    return all(reading.moved[v] < reading.types[v].nbytes for v in reading.operands[op])
+
+
+def _ends(reading: Reading, op: int) -> bool:
+    """Whether what an operation makes, or a function of it alone, is read by no group."""
+    for made in reading.results[op]:
+        for reader in reading.outer_readers(made):
+            alone = isinstance(reading.kinds[reader], Pointwise) and len(reading.operands[reader]) == 1
+            if reading.treatments[reader] and not (alone and _ends(reading, reader)):
+                return False
     return True
 
 
