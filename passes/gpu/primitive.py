@@ -1,7 +1,7 @@
 """A group's body of primitive operations: composites taken apart, in f32 where their tensors are bf16.
 
 The interpreter computes a composite of bf16 in f32 and rounds what it gives; so does this. A reduction of lines of one
-element is only another shape.
+element gives that element in another shape, or the place 0.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def primitive_flow(context: Context, func: Any) -> Dataflow:
         record = definition_of(op)
         if record is not None and _taken_apart(record):
             pending = [*_decompose(context, op, record), *pending]
-        elif record is not None and _of_one(op, record):
-            _let_through(context, op)
+        elif record is not None and isinstance(record.kind, Reduce) and _of_one(op):
+            _fold_one(context, op, record.kind)
     return read_flow(copy)
 
 
@@ -40,23 +40,20 @@ def _taken_apart(record: OpDef) -> bool:
     return record.decompose is not None and not whole
 
 
-def _of_one(op: Any, record: OpDef) -> bool:
-    """Whether an operation folds lines of one element, which then are its results."""
-    match record.kind:
-        case Reduce(combine="argmax" | "argmin"):
-            return False
-        case Reduce():
-            return type_of(op.operands[0]).size == type_of(op.results[0]).size > 0
-        case _:
-            return False
+def _of_one(op: Any) -> bool:
+    """Whether a reduction folds lines of one element."""
+    return type_of(op.operands[0]).size == type_of(op.results[0]).size > 0
 
 
-def _let_through(context: Context, op: Any) -> None:
-    """Put its operand, in the result's shape, in the place of an operation."""
+def _fold_one(context: Context, op: Any, kind: Reduce) -> None:
+    """Put what lines of one element fold to in the place of a reduction: their places, which are 0, or the elements."""
     builder = Builder(context, ir.InsertionPoint(op), op.location)
     (given,), (result,) = op.operands, op.results
-    shaped = builder("reshape", Val(builder, given, type_of(given)), shape=type_of(result).shape)
-    result.replace_all_uses_with(shaped.value)
+    if kind.combine in ("argmax", "argmin"):
+        made = builder.constant(0, type_of(result))
+    else:
+        made = builder("reshape", Val(builder, given, type_of(given)), shape=type_of(result).shape)
+    result.replace_all_uses_with(made.value)
     context.erase(op)
 
 

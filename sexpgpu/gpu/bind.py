@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sexpgpu.gpu.driver import Call, Command, Copy, Driver, Execute, Function, Run, Words
 from sexpgpu.gpu.library.choice import behind
 from sexpgpu.plan.arena import aligned
-from sexpgpu.plan.build import temporary_offsets
+from sexpgpu.plan.build import askew_bytes, temporary_offsets
 from sexpgpu.plan.records import FAULTS, At, Fixed, Given, GraphPlan, Into, Launch, Launches, Step, Turns, View
 from sexpgpu.tensortype import TensorType
 
@@ -140,12 +140,21 @@ class _Binder:
         buffers = _state_buffers(types[:count], space + (body.memory.arena if body.memory else 0))
         item_bytes = [plan.slots[slot].type.nbytes // max(turns.count, 1) for slot in step.ins[count:last]]
         states = given[:count]
+        ends = space + step.workspace[1]
+        item_types = [slot.type for slot in body.slots[count:last]]
+        straight = _straight_rows([*item_types, *types[count:]], ends)
         for number in range(turns.count):
             turn = turns.count - 1 - number if turns.reverse else number
             items = [place.plus(turn * size) for place, size in zip(given[count:last], item_bytes, strict=True)]
             rows = [out.plus(turn * type.nbytes) for out, type in zip(outs[count:], types[count:], strict=True)]
             following = [Address(address) for address in buffers[number % 2]]
-            self.graph(body, [*states, *items, *given[last:]], [*following, *rows], space)
+            read = [row if place is None else place for row, place in zip(items, straight, strict=False)]
+            written = [row if place is None else place for row, place in zip(rows, straight[len(items) :], strict=True)]
+            for place, row, size in zip(read, items, item_bytes, strict=True):
+                self._copy(place, row, size)
+            self.graph(body, [*states, *read, *given[last:]], [*following, *written], space)
+            for row, place, type in zip(rows, written, types[count:], strict=True):
+                self._copy(row, place, type.nbytes)
             states = following
         for out, state, slot in zip(outs, states, step.outs, strict=False):
             self._copy(out, state, plan.slots[slot].type.nbytes)
@@ -208,6 +217,16 @@ def _buffer(plan: GraphPlan, slot: int) -> int:
     """The slot whose buffer a slot looks into, or itself."""
     home = plan.slots[slot].home
     return _buffer(plan, home.of) if isinstance(home, View) else slot
+
+
+def _straight_rows(types: Sequence[TensorType], end: int) -> list[Address | None]:
+    """Of a loop's rows, places for those that lie askew, the last of which ends at `end`."""
+    places: list[Address | None] = []
+    place = end - sum(map(askew_bytes, types))
+    for type in types:
+        places.append(Address(place) if askew_bytes(type) else None)
+        place += askew_bytes(type)
+    return places
 
 
 def _state_buffers(types: Sequence[TensorType], offset: int) -> tuple[list[int], list[int]]:

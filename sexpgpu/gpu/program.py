@@ -15,13 +15,12 @@ from sexpgpu.gpu.bind import Bound, bind
 from sexpgpu.gpu.driver import Function
 from sexpgpu.gpu.memory import ALIGNMENT, Block, DeviceArray, Pool
 from sexpgpu.gpu.transfer import copy_array, upload, upload_all
+from sexpgpu.plan.build import VECTOR
 from sexpgpu.plan.records import Fixed, GraphPlan
 from sexpgpu.tensortype import TensorType
 
 Origin = tuple[str, Span | None]
 Explain = Callable[[Sequence[NDArray[Any]]], Origin | None]
-_VECTOR = 16
-"""Bytes: kernels read and write vectors of this size, so every array that they are given is aligned to it."""
 
 
 @define(eq=False)
@@ -123,7 +122,7 @@ class DeviceProgram:
             placed = array if isinstance(array, DeviceArray) else fresh[number]
             if placed.type != slots[number].type:
                 raise ValueError(f"{placed.type} given for {slots[number].name}, which is {slots[number].type}")
-            given.append(placed if placed.address % _VECTOR == 0 else self._straight(placed))
+            given.append(placed if placed.address % VECTOR == 0 else self._straight(placed))
         return given
 
     def _straight(self, array: DeviceArray) -> DeviceArray:

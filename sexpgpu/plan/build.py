@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sexpgpu.experiment import Graph
-from sexpgpu.plan.allocation import Allocation, Sizes, allocate, cpu_bytes, homes_of, sharing
+from sexpgpu.plan.allocation import Allocation, Sizes, allocate, cpu_bytes, device_bytes, homes_of, sharing
 from sexpgpu.plan.arena import aligned
 from sexpgpu.plan.dataflow import Dataflow, Node, Structure
 from sexpgpu.plan.records import GraphPlan, Launches, Slot, Step, Turns
+from sexpgpu.tensortype import TensorType
 
 INNER = Graph("", "", (), ())
 """The signature of a body, which has none of its own."""
 TEMPORARY_ALIGNMENT = 256
+VECTOR = 16
+"""Bytes of the vectors that kernels read and write: an array that they are given begins at a multiple of them."""
 
 
 def build(spec: Graph, flow: Dataflow, allocation: Allocation | None, sizes: Sizes = cpu_bytes) -> GraphPlan:
@@ -61,15 +64,26 @@ def has_workspace(node: Node) -> bool:
 
 
 def workspace_of(node: Node, sizes: Sizes = cpu_bytes) -> int:
-    """The bytes that a loop or a group needs while it runs: the arena of its body and two sets of a loop's states, or
-    the temporaries of its kernels.
+    """The bytes that a loop or a group needs while it runs: the arena of its body, of a loop two sets of its states and
+    on a GPU its rows that lie askew; or the temporaries of its kernels.
     """
     if isinstance(node.how, Launches):
         return temporary_offsets(node.how.temporaries)[-1]
     size = max((_arena(body, sizes) for body in node.bodies), default=0)
     if isinstance(node.how, Turns):
-        size += 2 * sum(state_sizes(node.bodies[0], node.how.states, sizes))
+        body, states = node.bodies[0], node.how.states
+        size += 2 * sum(state_sizes(body, states, sizes))
+        if sizes is device_bytes:
+            items = range(states, states + len(node.how.items))
+            size += sum(map(askew_bytes, [body.types[v] for v in (*items, *body.results[states:])]))
     return size
+
+
+def askew_bytes(row: TensorType) -> int:
+    """What a row of a loop's items or outs takes where kernels reach it: 0 where every row of them begins aligned for
+    the vectors that kernels read and write, else a place beside the rows, from which or to which it is copied.
+    """
+    return aligned(row.nbytes) if row.nbytes % VECTOR else 0
 
 
 def temporary_offsets(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from sexpgpu.passes.gpu.modules import ptx_of
 from sexpgpu.passes.gpu.task import device_itemsize
 from sexpgpu.passes.planned import plan_of
 from sexpgpu.plan.build import temporary_offsets
+from sexpgpu.plan.build import askew_bytes
 from sexpgpu.plan.records import FAULTS, Fixed, GraphPlan, Launch, Launches, Step, Turns, View
 from sexpgpu.sim import Checks, Machine
 from sexpgpu.tensortype import DType, TensorType
@@ -112,13 +113,24 @@ class Device:
         states = given[:count]
         for number in range(turns.count):
             turn = turns.count - 1 - number if turns.reverse else number
-            items = [address + turn * size for address, size in zip(given[count:last], sizes, strict=True)]
+            items = [
+                self._row(address + turn * size, body.slots[count + place].type)
+                for place, (address, size) in enumerate(zip(given[count:last], sizes, strict=True))
+            ]
             made = self._graph(body, [*states, *items, *given[last:]])
             states = made[:count]
             for row, out, type in zip(made[count:], outs[count:], types[count:], strict=True):
                 self._copy(out + turn * _nbytes(type), row, type)
         for out, state, type in zip(outs, states, types, strict=False):
             self._copy(out, state, type)
+
+    def _row(self, address: int, type: TensorType) -> int:
+        """A row of a loop's items, in memory of its own where it lies askew."""
+        if not askew_bytes(type):
+            return address
+        copied = self._new(type, "a row")
+        self._copy(copied, address, type)
+        return copied
 
     def _copy(self, target: int, source: int, type: TensorType) -> None:
         if _nbytes(type):

@@ -10,6 +10,8 @@ from sexpgpu.experiment import Graph, Input, Output
 from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.gpu.transfer import upload
+from sexpgpu.plan.arena import aligned
+from sexpgpu.plan.build import askew_bytes
 from sexpgpu.plan.records import At, Given, GraphPlan, Into, Memory, Slot, Step, Turns
 from tests.gpu.devices import Simulated, compiled, type_of
 
@@ -113,23 +115,23 @@ def test_repeated_addresses_are_captured_and_give_the_same() -> None:
 
 def recurrence(b: Builder, v: list[Val]) -> list[Val]:
     """state · decay + row, and twice that."""
-    state = v[0] * b("broadcast", v[2], shape=(96,)) + v[1]
+    state = v[0] * b("broadcast", v[2], shape=v[0].type.shape) + v[1]
     return [state, state * 2.0]
 
 
-def over_rows(body: GraphPlan, reverse: bool, turns: int) -> GraphPlan:
+def over_rows(body: GraphPlan, reverse: bool, turns: int, width: int) -> GraphPlan:
     """A loop over the rows of an argument; its body lies behind the first 64 bytes of the arena."""
-    rows = type_of((turns, 96))
+    row, rows = type_of((width,)), type_of((turns, width))
     spec = Graph(
         "loop",
         "loop",
-        (Input("param", "s", VECTOR), Input("field", "x", rows), Input("ctx", "decay", NUMBER)),
-        (Output("value", "last", VECTOR), Output("value", "rows", rows)),
+        (Input("param", "s", row), Input("field", "x", rows), Input("ctx", "decay", NUMBER)),
+        (Output("value", "last", row), Output("value", "rows", rows)),
     )
-    given = (Slot(VECTOR, Given(0)), Slot(rows, Given(1)), Slot(NUMBER, Given(2)))
-    slots = (*given, Slot(VECTOR, Into(0)), Slot(rows, Into(1)))
+    given = (Slot(row, Given(0)), Slot(rows, Given(1)), Slot(NUMBER, Given(2)))
+    slots = (*given, Slot(row, Into(0)), Slot(rows, Into(1)))
     assert body.memory is not None
-    size = body.memory.arena + 2 * VECTOR.nbytes
+    size = body.memory.arena + 2 * aligned(row.nbytes) + 2 * askew_bytes(row)
     how = Turns(1, (0,), (0,), reverse, turns)
     step = Step("scan", (0, 1, 2), (3, 4), how=how, bodies=(body,), workspace=(64, size))
     return GraphPlan(spec, slots, (step,), (), (3, 4), Memory(64 + size, 0, 0))
@@ -137,10 +139,12 @@ def over_rows(body: GraphPlan, reverse: bool, turns: int) -> GraphPlan:
 
 @pytest.mark.parametrize("turns", [1, 2, 5])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_loop_reads_rows_and_keeps_its_state(reverse: bool, turns: int) -> None:
-    plans = compiled([VECTOR, VECTOR, NUMBER], recurrence)
-    plan = over_rows(plans.plans["f"], reverse, turns)
-    start, x, decay = numbers((96,)), numbers((turns, 96), 1), np.array(0.5, np.float32)
+@pytest.mark.parametrize("width", [96, 6], ids=["straight", "askew"])
+def test_a_loop_reads_rows_and_keeps_its_state(reverse: bool, turns: int, width: int) -> None:
+    """Rows of six numbers do not all begin where vectors may."""
+    plans = compiled([type_of((width,)), type_of((width,)), NUMBER], recurrence)
+    plan = over_rows(plans.plans["f"], reverse, turns, width)
+    start, x, decay = numbers((width,)), numbers((turns, width), 1), np.array(0.5, np.float32)
     last, rows = Simulated().program(plans, plan)([start, x, decay])
     state, wanted = start, np.empty_like(x)
     for turn in reversed(range(turns)) if reverse else range(turns):

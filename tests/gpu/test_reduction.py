@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.opdef import Composite, OpDef, Reduce, Row, Sample
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.plan.records import Launches
@@ -89,6 +90,17 @@ def test_dtypes_of_long_lines(name: str, dtype: str) -> None:
     for shape, axis in (((3, 300), 1), ((300, 8), 0), ((1, 20000), 1)):
         axes = {"axis": axis} if name.startswith("arg") else {"axes": (axis,)}
         agrees([f"{dtype}{list(shape)}"], reduction(name, **axes, keepdims=False))
+
+
+@pytest.mark.parametrize("name", ["sum", "amax", "argmax", "argmin"])
+def test_lines_of_one_element_beside_what_is_made_element_by_element(name: str) -> None:
+    axes = {"axis": 1} if name.startswith("arg") else {"axes": (1,)}
+
+    def both(b: Builder, v: list[Val]) -> tuple[Val, ...]:
+        bent = b("sigmoid", v[0])
+        return bent, b(name, bent * 4.0, **axes, keepdims=False)
+
+    agrees(["f64[3, 1]"], both)
 
 
 @pytest.mark.parametrize("name", ["any", "all"])
