@@ -162,7 +162,7 @@ def pairs(file: Path, sets: tuple[str, ...]) -> Iterator[Pair]:
                 array[tuple(map(slice, slot.type.shape))]
                 for array, slot in zip(given.inputs, program.spec.inputs, strict=True)
             ]
-            inputs = [np.ascontiguousarray(array) for array in cut]
+            inputs = [np.array(array, order="C") for array in cut]
             yield Pair(given.graph, inputs, program(inputs), program.spec.outputs, made, spec.symbol)
 
 
