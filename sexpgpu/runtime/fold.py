@@ -36,10 +36,10 @@ class SumFold:
     _parts: list[Part] = field(factory=list, init=False)  # in the order of their microbatches
     _added: int = field(default=0, init=False)
 
-    def add(self, value: Tensor) -> None:
-        """Adds the next microbatch's array, which now belongs to the fold."""
-        self.join(Part(self.first + self._added, 1, value))
-        self._added += 1
+    def add(self, value: Tensor, leaves: int = 1) -> None:
+        """Adds the next microbatch's array, or the sum of so many, which now belongs to the fold."""
+        self.join(Part(self.first + self._added, leaves, value))
+        self._added += leaves
 
     def join(self, part: Part) -> None:
         """Adds what follows the last part: whole subtrees of the tree, where there is one."""
@@ -93,10 +93,13 @@ class MeanFold:
         self.sum = SumFold(self.tree, self.release, self.arrays, self.first)
         self._next = self.first
 
-    def add(self, value: Tensor) -> None:
-        """Adds the next microbatch's array, which now belongs to the fold."""
-        self.sum.add(value if _even(self.rows) else self.arrays.times(value, self.rows[self._next]))
-        self._next += 1
+    def add(self, value: Tensor, leaves: int = 1) -> None:
+        """Adds the next microbatch's array, which now belongs to the fold.
+
+        With `leaves` it is the sum of so many, which are not weighed: all are as long then.
+        """
+        self.sum.add(value if _even(self.rows) else self.arrays.times(value, self.rows[self._next]), leaves)
+        self._next += leaves
 
     def mean(self) -> Tensor:
         """The mean; the fold is spent."""

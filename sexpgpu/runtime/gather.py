@@ -11,6 +11,7 @@ from sexpgpu.runtime.calls import Call
 from sexpgpu.runtime.engine import Tensor
 from sexpgpu.runtime.fold import MeanFold, mean_of
 from sexpgpu.runtime.metrics import Collected
+from sexpgpu.runtime.stacking import StackedCall
 
 
 @define
@@ -37,20 +38,32 @@ class Gathering:
 
     def add(self, microbatch: int, call: Call, results: list[Tensor]) -> None:
         """Results that nobody else holds: their memory goes with them."""
-        arrays = self.arrays
+        self._fold(call.named(results, "grad"), 1)
+        self._take(microbatch, call, results)
+
+    def add_stacked(self, first: int, call: StackedCall, results: list[Tensor]) -> None:
+        """As `add`, of the microbatches from `first` on that a stacked call ran."""
+        self._fold(call.sums(results), call.degree)
+        for number, part in enumerate(call.parts(results)):
+            self._take(first + number, call.one, part)
+
+    def _fold(self, gradients: Mapping[str, Tensor], leaves: int) -> None:
+        for path, gradient in gradients.items():
+            if path not in self.gradients:
+                self.gradients[path] = MeanFold(self.rows, self.tree, self.arrays.give, self.arrays, self.first)
+            self.gradients[path].add(gradient, leaves)
+
+    def _take(self, microbatch: int, call: Call, results: list[Tensor]) -> None:
+        """All that one microbatch gave but gradients."""
         self.collected.add(call, results, self.rows[microbatch])
         self.losses += call.named(results, "loss").values()
-        for path, gradient in call.named(results, "grad").items():
-            if path not in self.gradients:
-                self.gradients[path] = MeanFold(self.rows, self.tree, arrays.give, arrays, self.first)
-            self.gradients[path].add(gradient)
         for path, proposal in call.named(results, "buffer").items():
             if path in self.per_microbatch:
                 self.put_row(path, microbatch, proposal)
                 self.changed.append((path, microbatch))
             elif proposal.dtype.kind == "f":
                 if path not in self.averaged:
-                    self.averaged[path] = MeanFold(self.rows, True, None, arrays, self.first)
+                    self.averaged[path] = MeanFold(self.rows, True, None, self.arrays, self.first)
                 self.averaged[path].add(proposal)
             else:
                 self.kept[path] = proposal

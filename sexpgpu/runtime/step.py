@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Indices
 from sexpgpu.diag import Span, SxError
-from sexpgpu.experiment import Experiment, OutputRole
+from sexpgpu.experiment import Experiment, Graph, OutputRole
 from sexpgpu.runtime.batches import Reading, reading
 from sexpgpu.runtime.calls import Call, Calls, Contexts, Tables, Tensors
 from sexpgpu.runtime.combine import Combined, Combining
@@ -23,6 +23,7 @@ from sexpgpu.runtime.gather import Gathering
 from sexpgpu.runtime.plan import Plan
 from sexpgpu.runtime.ranks import Team
 from sexpgpu.runtime.room import Retry
+from sexpgpu.runtime.stacking import Stacking, is_whole
 from sexpgpu.runtime.update import Updates
 
 _GRADIENTS: frozenset[OutputRole] = frozenset({"grad"})
@@ -89,6 +90,19 @@ class _Step:
 
 
 @frozen
+class _Given:
+    """What the calls of a step read. Where a pass for its totals went before, the batches are `placed`."""
+
+    batches: _Step
+    placed: Mapping[int, _Placed]
+    everyone: Sequence[Tensors]
+    sums: Sequence[dict[str, Tensor]]
+
+
+_Run = Callable[[Sequence[Tables], Sequence[Tensor | None]], list[Tensor]]
+
+
+@frozen
 class _Gathered:
     """What the microbatches of a step gave together. Of totals, gradients and buffers each rank has its own."""
 
@@ -113,6 +127,7 @@ class TrainStep:
     contexts: Contexts
     stage: int = 0  # of the loader
     team: Team = field(default=Factory(lambda self: Team([self.calls]), takes_self=True))
+    stacking: Stacking = field(factory=Stacking)
     _combining: Combining = field(init=False)
     _retries: list[Retry] = field(init=False)
     _updates: list[Updates] = field(init=False)
@@ -184,11 +199,16 @@ class TrainStep:
 
     def _by_turns(self, batches: _Step) -> Iterator[tuple[int, int, _Microbatch]]:
         """Rank and number of each microbatch of this process: the first of every rank, then the second of each."""
+        for rank, (i,) in self._turns(batches, 1):
+            yield rank, i, batches.own[i]
+
+    def _turns(self, batches: _Step, degree: int) -> Iterator[tuple[int, range]]:
+        """Rank and microbatches of each call that runs `degree` of them, by turns as well."""
         shares = [self._share(rank, len(batches.indices)) for rank in range(len(self.team.calls))]
-        for place in range(max(map(len, shares))):
+        for place in range(0, max(map(len, shares)), degree):
             for rank, share in enumerate(shares):
                 if place < len(share):
-                    yield rank, share[place], batches.own[share[place]]
+                    yield rank, share[place : place + degree]
 
     def _context(self, step: int, **values: float) -> dict[str, Array]:
         common = {"microbatch": 0, "trip": 0, "stage": self.stage, "share": 1.0} | values
@@ -204,16 +224,13 @@ class TrainStep:
         if self.experiment.sums_graph is not None:
             placed = {i: self._placed(rank, batch) for rank, i, batch in self._by_turns(batches)}
         sums = self._step_sums(batches, placed, everyone)
-        tree = self.experiment.run.deterministic
-        gatherings = [
-            Gathering(calls.arrays, rows, tree, held.buffers, self._per_microbatch, self._share(rank, len(rows)).start)
-            for rank, (calls, held) in enumerate(zip(self.team.calls, everyone, strict=True))
-        ]
-        for rank, i, batch in self._by_turns(batches):
-            call = self.team.calls[rank].get(self.experiment.train_graph, batch.rows)
-            attempt = partial(self._train, rank, call, i, batch, placed.get(i), everyone[rank], sums[rank])
-            with reading(self.calls.engine, self._reading(self.experiment.train_graph, batches.number, i, batch)):
-                gatherings[rank].add(i, call, self._retries[rank].run(batches.number, i, attempt))
+        given = _Given(batches, placed, everyone, sums)
+        stackable = is_whole(
+            self.calls.engine.experiment.graphs[self.experiment.train_graph], rows, self.plan.microbatches
+        )
+        if stackable and self.stacking.open:
+            self.stacking.measure(lambda degree: self._gatherings(given, degree))
+        gatherings = self._gatherings(given, self.stacking.degree if stackable else 1)
         try:
             combined = self._combining.step(gatherings)
             # All is queued before the first number is asked for, which waits for the device.
@@ -224,19 +241,35 @@ class TrainStep:
             raise
         return _Gathered(weighted_mean(found, rows), found, norm, sums, combined)
 
-    def _train(
-        self,
-        rank: int,
-        call: Call,
-        microbatch: int,
-        batch: _Microbatch,
-        placed: _Placed | None,
-        tensors: Tensors,
-        sums: dict[str, Tensor],
-    ) -> list[Tensor]:
-        """What the train graph gives for one microbatch."""
-        into = self.team.calls[rank].arrays.take(call.executable.spec.outputs, _GRADIENTS)
-        return call(self._tables(microbatch, placed or self._placed(rank, batch), tensors, sums), into)
+    def _gatherings(self, given: _Given, degree: int) -> list[Gathering]:
+        """What the train graph gives for the microbatches of every rank, of which each call runs `degree`."""
+        batches = given.batches
+        graph, rows = self.experiment.train_graph, batches.rows
+        tree = self.experiment.run.deterministic
+        gatherings = [
+            Gathering(calls.arrays, rows, tree, held.buffers, self._per_microbatch, self._share(rank, len(rows)).start)
+            for rank, (calls, held) in enumerate(zip(self.team.calls, given.everyone, strict=True))
+        ]
+        for rank, several in self._turns(batches, degree):
+            calls, run = self.team.calls[rank], partial(self._retries[rank].run, batches.number, several)
+            if degree > 1:
+                stacked = self.stacking.call(calls, graph, degree)
+                results = run(partial(self._train, rank, stacked.executable.spec, given, several, stacked))
+                gatherings[rank].add_stacked(several.start, stacked, results)
+                continue
+            (i,) = several
+            call = calls.get(graph, batches.own[i].rows)
+            one = partial(_of_one, call)
+            with reading(self.calls.engine, self._reading(graph, batches.number, i, batches.own[i])):
+                results = run(partial(self._train, rank, call.executable.spec, given, several, one))
+                gatherings[rank].add(i, call, results)
+        return gatherings
+
+    def _train(self, rank: int, spec: Graph, given: _Given, several: range, call: _Run) -> list[Tensor]:
+        """What one call of a train graph gives for some of a rank's microbatches."""
+        into = self.team.calls[rank].arrays.take(spec.outputs, _GRADIENTS)
+        batches = [(i, given.placed.get(i) or self._placed(rank, given.batches.own[i])) for i in several]
+        return call([self._tables(i, each, given.everyone[rank], given.sums[rank]) for i, each in batches], into)
 
     def _placed(self, rank: int, batch: _Microbatch) -> _Placed:
         """The batch and its scalars where graphs of a rank read them."""
@@ -321,6 +354,11 @@ class TrainStep:
             return tensors.buffers
         kept = {path: tensors.buffers[path][microbatch] for path in self._per_microbatch}
         return tensors.buffers | kept
+
+
+def _of_one(call: Call, tables: Sequence[Tables], into: Sequence[Tensor | None]) -> list[Tensor]:
+    """A call that runs one microbatch."""
+    return call(tables[0], into)
 
 
 def _no_totals(call: Call) -> dict[str, Array]:

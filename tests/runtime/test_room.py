@@ -51,7 +51,7 @@ def attempts(retry: Retry, *answers: bool) -> int:
             raise NoMemory(512 << 20)
         return 7
 
-    return retry.run(4, 2, call)
+    return retry.run(4, range(2, 3), call)
 
 
 def test_a_microbatch_is_tried_once_more() -> None:
@@ -67,6 +67,14 @@ def test_the_second_failure_ends_the_run() -> None:
     assert told.code == "E-MEM-003"
     assert "step 4, microbatch 2" in told.message
     assert (told.expected, told.actual) == ("a block of 512.0 MiB", "3.0 GiB planned, 1.0 GiB free")
+
+
+def test_a_stacked_call_is_one_attempt() -> None:
+    def call() -> int:
+        raise NoMemory(1 << 20)
+
+    with pytest.raises(SxError, match="step 4, microbatches 4 to 7: the device has no memory for it; it was tried"):
+        Retry(Small()).run(4, range(4, 8), call)
 
 
 def test_the_third_in_a_row_ends_the_run() -> None:
