@@ -12,7 +12,7 @@ Groups that are equal in everything become one. Graphs without arguments run onc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
@@ -48,7 +48,11 @@ from sexpgpu.passes.flow import operations_of
 from sexpgpu.passes.gpu.annotation import write_launches
 from sexpgpu.passes.gpu.kernel import KernelModule
 from sexpgpu.passes.gpu.layout import Layout
-from sexpgpu.passes.gpu.library import library_for, zero_operands
+from sexpgpu.passes.gpu.library import library_for
+from sexpgpu.passes.gpu.library_attention import zero_operands
+from sexpgpu.passes.gpu.members import members_of
+from sexpgpu.passes.gpu.multi_tensor import Names
+from sexpgpu.passes.gpu.multi_tensor import lower as lower_many
 from sexpgpu.passes.gpu.primitive import primitive_flow
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.passes.gpu.views import Views
@@ -99,6 +103,7 @@ class _Device:
     _outliner: Outliner = field(init=False)
     _bodies: set[str] = field(factory=set, init=False)
     _known: dict[tuple[str, tuple[Layout, ...], frozenset[int]], Any] = field(factory=dict, init=False)
+    _many: dict[Hashable, Names] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._outliner = Outliner(self.module, self.context)
@@ -220,12 +225,16 @@ class _Device:
             func.erase()
             return
         task = Task(self.target, group.symbol, primitive_flow(self.context, func), layouts)
-        lowered = _lower(group.family, task)
-        if group.family == "attention":
-            lowered = evolve(lowered, library=library_for(task, zeros))
-        write_launches(func, lowered)
+        lowered = self._of_many(call, task) or _lower(group.family, task)
+        whole = Task(self.target, group.symbol, read_flow(func), layouts)
+        write_launches(func, evolve(lowered, library=library_for(group.family, whole, zeros)))
         self.kernels += len(lowered.kernels)
         self._known[text, layouts, zeros] = group.symbol
+
+    def _of_many(self, call: Any, task: Task) -> Launches | None:
+        """Kernels that update many tensors at once, where a group is an update that has such."""
+        members = members_of(call)
+        return lower_many(task, members, self._many) if members is not None else None
 
 
 def _lower(family: Family, task: Task) -> Launches:

@@ -4,7 +4,8 @@
                                               =>
     gpu.module @kernels [#nvvm.target<chip = "sm_80", ...>] { llvm.func @k(...) { nvvm.read.ptx.sreg.tid.x ... } }
 
-Indices are 32 bits wide where the kernels did not ask for more, and arguments are bare pointers.
+Indices are 32 bits wide where the kernels did not ask for more, and arguments are bare pointers; a table of tensors is
+an array that is passed by value, which upstream's conversion does not say.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mlir import ir
 from sexpgpu.diag import error
 from sexpgpu.dialects.context import Context
 from sexpgpu.passes.base import Pass
-from sexpgpu.passes.gpu.modules import gpu_modules, replaced
+from sexpgpu.passes.gpu.modules import TABLE, gpu_modules, replaced
 
 ROLLED = "llvm.loop_annotation"
 CHIPS = {"sm_80": "+ptx80", "sm_90": "+ptx80", "sm_90a": "+ptx80", "sm_100": "+ptx86"}
@@ -46,6 +47,7 @@ class ToNvvm(Pass):
         for op in found:
             (made,) = replaced(op, context, PIPELINE)
             _keep_rolled(made)
+            _pass_tables(made)
             made.attributes["targets"] = ir.ArrayAttr.get([target], context=context.mlir)
         return f"for {self.chip}"
 
@@ -57,3 +59,23 @@ def _keep_rolled(kernels: Any) -> None:
             end = block.operations[len(block.operations) - 1]
             if ROLLED in end.attributes:
                 end.attributes["loop_annotation"] = end.attributes[ROLLED]
+
+
+def _pass_tables(kernels: Any) -> None:
+    """Pass the tables of kernels by value, in the space of their parameters."""
+    for each in kernels.regions[0].blocks[0].operations:
+        func = each.operation
+        if TABLE not in func.attributes:
+            continue
+        context = func.context
+        words = ir.IntegerAttr(func.attributes[TABLE]).value
+        array = ir.Type.parse(f"!llvm.array<{words} x i64>", context)
+        table = {
+            "llvm.byval": ir.TypeAttr.get(array, context=context),
+            "llvm.align": ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), 8),
+            "llvm.noundef": ir.UnitAttr.get(context=context),
+        }
+        others = len(func.regions[0].blocks[0].arguments) - 1
+        attributes = [ir.DictAttr.get({}, context)] * others + [ir.DictAttr.get(table, context)]
+        func.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes, context=context)
+        del func.attributes[TABLE]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 from mlir import ir
 
-from sexpgpu.dialects.attributes import from_mlir, to_mlir
-from sexpgpu.plan.library import AttentionGraph, Library, LibraryTensor
+from sexpgpu.passes.gpu.library_annotation import decode_library, encode_library
 from sexpgpu.plan.records import Launch, Launches
+from sexpgpu.plan.tables import Row, Table
 
 KERNELS, TEMPORARIES, OVER, LIBRARY = "sx.kernels", "sx.temporaries", "sx.over", "sx.library"
-_GRAPHS = {"attention": AttentionGraph}
-"""The kinds of graphs of libraries, by what the attribute calls them."""
 
 
 def write_launches(func: Any, launches: Launches) -> None:
@@ -52,6 +49,8 @@ def _encode(launch: Launch, mlir: Any) -> Any:
         fields["shared"] = ir.IntegerAttr.get(i64, launch.shared)
     if launch.how:
         fields["how"] = ir.StringAttr.get(launch.how, context=mlir)
+    if launch.table is not None:
+        fields["table"] = _encode_table(launch.table, mlir)
     return ir.DictAttr.get(fields, context=mlir)
 
 
@@ -59,59 +58,28 @@ def _decode(fields: Any) -> Launch:
     grid, block, args = (tuple(ir.DenseI64ArrayAttr(fields[name])) for name in ("grid", "block", "args"))
     shared = ir.IntegerAttr(fields["shared"]).value if "shared" in fields else 0
     how = ir.StringAttr(fields["how"]).value if "how" in fields else ""
-    return Launch(ir.FlatSymbolRefAttr(fields["kernel"]).value, grid, block, shared, args, how)
+    table = _decode_table(ir.DictAttr(fields["table"])) if "table" in fields else None
+    return Launch(ir.FlatSymbolRefAttr(fields["kernel"]).value, grid, block, shared, args, how, table)
 
 
-def _encode_library(library: Library, mlir: Any) -> Any:
-    fields: dict[str, Any] = {each.name: getattr(library, each.name) for each in attrs.fields(type(library))}
-    tensors = [_encode_tensor(each, mlir) for each in fields.pop("tensors")]
-    encoded = {name: _encode_field(value, mlir) for name, value in fields.items()}
-    kind = next(name for name, made in _GRAPHS.items() if isinstance(library, made))
-    encoded["graph"] = ir.StringAttr.get(kind, context=mlir)
-    return ir.DictAttr.get({**encoded, "tensors": ir.ArrayAttr.get(tensors, context=mlir)}, context=mlir)
-
-
-def _encode_field(value: Any, mlir: Any) -> Any:
-    match value:
-        case bool():
-            return ir.BoolAttr.get(value, context=mlir)
-        case float():
-            return ir.FloatAttr.get(ir.F64Type.get(context=mlir), value, ir.Location.unknown(mlir))
-        case _:
-            raise TypeError(f"no attribute says {value!r}")
-
-
-def _encode_tensor(tensor: LibraryTensor, mlir: Any) -> Any:
-    fields: dict[str, Any] = {
-        "role": ir.StringAttr.get(tensor.role, context=mlir),
-        "argument": _number(tensor.argument, mlir),
-        "type": ir.TypeAttr.get(to_mlir(tensor.type, mlir), context=mlir),
-        "strides": ir.DenseI64ArrayAttr.get(list(tensor.strides), context=mlir),
+def _encode_table(table: Table, mlir: Any) -> Any:
+    rows = []
+    for row in table.rows:
+        args = ir.DenseI64ArrayAttr.get(list(row.args), context=mlir)
+        rows.append(ir.DictAttr.get({"args": args, "elements": _number(row.elements, mlir)}, context=mlir))
+    fields = {
+        "rows": ir.ArrayAttr.get(rows, context=mlir),
+        "capacity": _number(table.capacity, mlir),
+        "chunk": _number(table.chunk, mlir),
     }
-    if tensor.offset:
-        fields["offset"] = _number(tensor.offset, mlir)
     return ir.DictAttr.get(fields, context=mlir)
 
 
-def _decode_library(fields: Any) -> Library:
-    made = _GRAPHS[ir.StringAttr(fields["graph"]).value]
-    tensors = tuple([_decode_tensor(ir.DictAttr(each)) for each in ir.ArrayAttr(fields["tensors"])])
-    rest = [each.name for each in attrs.fields(made) if each.name != "tensors"]
-    return made(tensors, **{name: _decode_field(fields[name]) for name in rest})
-
-
-def _decode_field(attribute: Any) -> Any:
-    return attribute.value
-
-
-def _decode_tensor(fields: Any) -> LibraryTensor:
-    return LibraryTensor(
-        ir.StringAttr(fields["role"]).value,
-        ir.IntegerAttr(fields["argument"]).value,
-        from_mlir(ir.TypeAttr(fields["type"]).value),
-        tuple(ir.DenseI64ArrayAttr(fields["strides"])),
-        ir.IntegerAttr(fields["offset"]).value if "offset" in fields else 0,
-    )
+def _decode_table(fields: Any) -> Table:
+    rows = []
+    for each in map(ir.DictAttr, ir.ArrayAttr(fields["rows"])):
+        rows.append(Row(tuple(ir.DenseI64ArrayAttr(each["args"])), ir.IntegerAttr(each["elements"]).value))
+    return Table(tuple(rows), ir.IntegerAttr(fields["capacity"]).value, ir.IntegerAttr(fields["chunk"]).value)
 
 
 def _number(value: int, mlir: Any) -> Any:

@@ -15,6 +15,7 @@ from attrs import define, field
 from mlir import ir
 
 from sexpgpu.passes.gpu.instructions import Instructions
+from sexpgpu.passes.gpu.modules import TABLE
 from sexpgpu.passes.gpu.registers import BYTES, FLOATS, WARP, Index, KernelModule, Loop, Pointer, Reg, Writer
 
 __all__ = ["BYTES", "FLOATS", "WARP", "Index", "Kernel", "KernelModule", "Loop", "Pointer", "Reg", "Writer"]
@@ -33,28 +34,38 @@ class Kernel(Instructions):
 
     pointers: list[Pointer] = field(init=False, factory=list)
     faults: Pointer | None = field(init=False, default=None)
+    table: Any = field(init=False, default=None)
     _shared: int = field(init=False, default=0)
 
     # Beginning and end
 
     def begin(
-        self, arguments: Sequence[tuple[str, bool]], blocks: int, faults: bool = False, per_multiprocessor: int = 0
+        self,
+        arguments: Sequence[tuple[str, bool]],
+        blocks: int,
+        faults: bool = False,
+        per_multiprocessor: int = 0,
+        table: int = 0,
     ) -> None:
         """Open the kernel: for each argument the type of its elements and whether nothing writes there.
 
-        With `faults` one more pointer follows: what the host looks at for indices that were out of range.
+        With `faults` one more pointer follows: what the host looks at for indices that were out of range. With `table`
+        the last parameter is so many 64-bit words, and how many `blocks` there are is not known.
         """
         mlir = self.context.mlir
         self.location = self.context.location(None)
         pointer = ir.Type.parse("!llvm.ptr<1>", mlir)
-        types = [pointer] * (len(arguments) + faults)
+        types = [pointer] * (len(arguments) + faults) + [ir.Type.parse("!llvm.ptr", mlir)] * (table > 0)
         attributes = {
             "sym_name": ir.StringAttr.get(self.name, context=mlir),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [], context=mlir), context=mlir),
             "gpu.kernel": ir.UnitAttr.get(context=mlir),
             "known_block_size": ir.DenseI32ArrayAttr.get([self.block, 1, 1], context=mlir),
-            "known_grid_size": ir.DenseI32ArrayAttr.get([blocks, 1, 1], context=mlir),
         }
+        if table:
+            attributes[TABLE] = self._i64(table)
+        else:
+            attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get([blocks, 1, 1], context=mlir)
         if per_multiprocessor:
             i32 = ir.IntegerType.get_signless(32, context=mlir)
             attributes["nvvm.minctasm"] = ir.IntegerAttr.get(i32, per_multiprocessor)
@@ -69,6 +80,8 @@ class Kernel(Instructions):
         ]
         if faults:
             self.faults = Pointer(body.arguments[len(arguments)], "i32")
+        if table:
+            self.table = body.arguments[len(types) - 1]
 
     def end(self) -> None:
         self.emit("gpu.return", [], [])
@@ -155,6 +168,16 @@ class Kernel(Instructions):
             attributes["invariant"] = ir.UnitAttr.get(context=mlir)
         value = self.emit("llvm.load", [self.type(base.type, lanes)], [self.address(base, index)], attributes)
         return Reg(value, base.type, lanes)
+
+    def word(self, index: Index, type: str = "") -> Any:
+        """A word of the table: a register of an integer `type`, or the address of what lies in global memory."""
+        word = Pointer(self.table, "i64", 0, 8)
+        if type:
+            found = self.load(word, index)
+            return found if type == "i64" else self.op("arith.trunci", found, type=type)
+        pointer = ir.Type.parse("!llvm.ptr<1>", self.context.mlir)
+        attributes = {"ordering": self._i64(0), "alignment": self._i64(8)}
+        return self.emit("llvm.load", [pointer], [self.address(word, index)], attributes)
 
     def store(self, value: Reg, base: Pointer, index: Index, aligned: bool = True) -> None:
         assert value.type == base.type, (value.type, base.type)

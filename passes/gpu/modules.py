@@ -10,6 +10,9 @@ from mlir.dialects import gpu
 
 from sexpgpu.dialects.context import Context
 
+TABLE = "sx.table"
+"""On a kernel whose last parameter is passed by value: how many 64-bit words it has."""
+
 
 def gpu_modules(module: Any) -> list[Any]:
     """The operations `gpu.module` of a module."""

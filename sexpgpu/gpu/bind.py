@@ -111,7 +111,8 @@ class _Binder:
     def _kernels(self, how: Launches, known: Sequence[Address]) -> None:
         for launch in how.kernels:
             if min(launch.grid) > 0:
-                self._add(launch, [Address(self.faults) if n == FAULTS else known[n] for n in launch.args])
+                given = [Address(self.faults) if n == FAULTS else known[n] for n in launch.args]
+                self._add(launch, given if launch.table is None else [*given, *launch.table.words(known, Address)])
 
     def _library(self, plan: GraphPlan, step: Step, how: Launches) -> Execute | None:
         """What a library has for a step that it is faster at."""
@@ -190,7 +191,8 @@ class _Binder:
         if what.shared > self._granted.get(what.kernel, 0):
             self.driver.allow_shared(function, what.shared)
             self._granted[what.kernel] = what.shared
-        return Run(function, what.grid, what.block, what.shared, words, pointers)
+        table = len(words) - len(what.args) if what.table is not None else 0
+        return Run(function, what.grid, what.block, what.shared, words, pointers, table)
 
 
 def _places(

@@ -29,7 +29,8 @@ Function = Any
 class Run:
     """A kernel is launched; every argument is an address, and `arguments` may be rewritten between two launches.
 
-    `pointers` are where each of the arguments lies in this process, which is what CUDA takes.
+    The last `table` of them are one parameter that is passed by value. `pointers` are where each of the arguments lies
+    in this process, which is what CUDA takes: of the table it reads the first.
     """
 
     function: Function
@@ -38,6 +39,7 @@ class Run:
     shared: int
     arguments: Words
     pointers: Words
+    table: int = 0
 
 
 @frozen(eq=False)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sexpgpu.gpu.driver import Call, Command, Copy, Function, NoMemory, Run
 from sexpgpu.plan.records import PtxModule
 from sexpgpu.sim import Checks, Machine
+from sexpgpu.sim.machine import Argument
 
 if TYPE_CHECKING:
     from sexpgpu.gpu.library.choice import Libraries
@@ -88,8 +89,11 @@ class SimDriver:
     def _run(self, command: Command, arguments: list[int]) -> None:
         match command:
             case Run():
+                given: list[Argument] = [*arguments[: len(arguments) - command.table]]
+                if command.table:
+                    given.append(np.array(arguments[-command.table :], np.uint64).tobytes())
                 self.machine.launch(
-                    command.function, grid=command.grid, block=command.block, args=arguments, shared=command.shared
+                    command.function, grid=command.grid, block=command.block, args=given, shared=command.shared
                 )
             case Copy():
                 target, source = arguments

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sexpgpu.diag import Span
 from sexpgpu.experiment import Graph
 from sexpgpu.plan.library import Library
+from sexpgpu.plan.tables import Table
 from sexpgpu.tensortype import TensorType
 
 
@@ -108,7 +109,7 @@ class Launch:
     `args` are its pointers: numbers of the step's operands, then of its results, then of its temporaries, or `FAULTS`.
     What an operand's pointer points to is the buffer that its slot looks into, from the first byte: offsets and strides
     of views are in the kernel. `shared` are bytes of dynamic shared memory. `how` says for reports how the
-    work was divided, where the kernel had a choice.
+    work was divided, where the kernel had a choice. With a `table` the kernel takes that behind `args`.
     """
 
     kernel: str
@@ -117,6 +118,7 @@ class Launch:
     shared: int
     args: tuple[int, ...]
     how: str = ""
+    table: Table | None = None
 
 
 @frozen
@@ -125,6 +127,7 @@ class Launches:
 
     With `over`, the number of an operand, the kernels change the first result, which holds that operand before: either
     both are the same memory, or the operand is copied there. With a `library` the device may run its graph instead.
+    Where one kernel has a table, those without one make what is the same for every tensor.
     """
 
     kernels: tuple[Launch, ...]

@@ -15,8 +15,7 @@ from sexpgpu.passes.base import graphs, parse_pass, run_pipeline
 from sexpgpu.passes.gpu.modules import ptx_of
 from sexpgpu.passes.gpu.task import device_itemsize
 from sexpgpu.passes.planned import plan_of
-from sexpgpu.plan.build import temporary_offsets
-from sexpgpu.plan.build import askew_bytes
+from sexpgpu.plan.build import askew_bytes, temporary_offsets
 from sexpgpu.plan.records import FAULTS, Fixed, GraphPlan, Launch, Launches, Step, Turns, View
 from sexpgpu.sim import Checks, Machine
 from sexpgpu.tensortype import DType, TensorType
@@ -95,7 +94,9 @@ class Device:
         known = [addresses[number] for number in (*step.ins, *step.outs)]
         known += [space + offset for offset in offsets[:-1]]
         for launch in how.kernels:
-            args = tuple([self._faults if a == FAULTS else known[a] for a in launch.args])
+            args: list[int | bytes] = [self._faults if a == FAULTS else known[a] for a in launch.args]
+            if launch.table is not None:
+                args.append(np.array(launch.table.words(known, int), np.uint64).tobytes())
             if min(launch.grid) > 0:
                 self.machine.launch(
                     self.kernels[launch.kernel], grid=launch.grid, block=launch.block, args=args, shared=launch.shared

@@ -1,0 +1,149 @@
+"""What of an update its tensors have of their own, and what it computes of their elements whatever their shapes are.
+
+%p [768], %g [768], %lr  ->  %p - broadcast %lr * %g        =>        p - lr * g,  of elements p and g
+%p [50304, 768], ...                                        =>        the same
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from attrs import define, field, frozen
+
+from sexpgpu.dialects.opdef import Constant, Dense, Move
+from sexpgpu.dialects.signature import input_roles, output_roles, terminator_of
+from sexpgpu.passes.flow import operations_of
+from sexpgpu.passes.gpu.flat import is_flat
+from sexpgpu.passes.gpu.task import Task
+from sexpgpu.plan.dataflow import Dataflow, Node
+from sexpgpu.tensortype import TensorType
+
+_OWN = frozenset({"param", "grad", "state"})
+_UPDATED = frozenset({"param", "state"})
+ELEMENTS = (1 << 30,)
+"""The shape that stands for that of any tensor."""
+
+
+@frozen
+class Members:
+    """The operands and results of a group that every tensor has of its own; `gradient` is one of the operands,
+    `param` the result that has its type.
+    """
+
+    operands: frozenset[int]
+    results: frozenset[int]
+    gradient: int
+    param: int
+
+
+def members_of(call: Any) -> Members | None:
+    """Those of a group that is all of an update; None for any other group, and where a result is given twice."""
+    func = call.operation.parent
+    roles = input_roles(func)
+    if "grad" not in roles or len(operations_of(func)) != 2:
+        return None
+    arguments = {argument: role for argument, role in zip(func.regions[0].blocks[0].arguments, roles, strict=True)}
+    given = [arguments.get(value) for value in call.operands]
+    returned = list(terminator_of(func).operands)
+    results = list(call.results)
+    made = dict(zip(returned, output_roles(func), strict=True))
+    if None in given or "grad" not in given or len(made) < len(returned) or set(made) != set(results):
+        return None
+    return Members(
+        frozenset(i for i, role in enumerate(given) if role in _OWN),
+        frozenset(i for i, value in enumerate(results) if made[value] in _UPDATED),
+        given.index("grad"),
+        next(i for i, value in enumerate(results) if made[value] == "param"),
+    )
+
+
+@define(eq=False)
+class Body:
+    """What a group computes of elements: `flow` without movements, its `wide` values of an element of each tensor.
+
+    `own` are the values that differ between tensors, the wide ones among them; `results` are the numbers of the
+    group's results in `flow`. Two groups of the same `key` are computed by the same kernels.
+    """
+
+    members: Members
+    flow: Dataflow = field(init=False)
+    wide: set[int] = field(init=False, factory=set)
+    own: set[int] = field(init=False, factory=set)
+    _types: list[TensorType] = field(init=False, factory=list)
+    _nodes: list[Node] = field(init=False, factory=list)
+
+    @classmethod
+    def of(cls, task: Task, members: Members) -> Body | None:
+        """None where an element depends on anything but elements at its own place and single ones."""
+        flow = task.flow
+        gradient = flow.types[members.gradient]
+        if flow.types[flow.results[members.param]].size != gradient.size:
+            return None
+        if not is_flat(task, [flow.results[members.param]], range(flow.given)):
+            return None
+        body = cls(members)
+        for value in range(flow.given):
+            mine = value in members.operands
+            body._add(flow.types[value].dtype, mine and flow.types[value].size == gradient.size, mine)
+        numbers = {value: value for value in range(flow.given)}
+        for node in flow.nodes:
+            body._node(node, numbers, flow.types[node.outs[0]].dtype)
+        results = tuple([numbers[value] for value in flow.results])
+        body.flow = Dataflow(tuple(body._types), flow.given, tuple(body._nodes), results)
+        single = [place for place, value in enumerate(flow.results) if flow.types[value].size != gradient.size]
+        if any(results[place] in body.wide for place in single):
+            return None
+        return body
+
+    def _add(self, dtype: Any, wide: bool, own: bool) -> int:
+        value = len(self._types)
+        self._types.append(TensorType(ELEMENTS if wide else (), dtype))
+        self.wide |= {value} if wide else set()
+        self.own |= {value} if own else set()
+        return value
+
+    def _node(self, node: Node, numbers: dict[int, int], dtype: Any) -> None:
+        assert node.record is not None
+        (out,) = node.outs
+        if isinstance(node.record.kind, Move):
+            numbers[out] = numbers[node.ins[0]]
+            return
+        ins = tuple([numbers[value] for value in node.ins])
+        attrs = node.attrs
+        if isinstance(node.record.kind, Constant):
+            attrs = {"value": Dense(TensorType((), dtype), node.attrs["value"].data)}
+        numbers[out] = self._add(dtype, not self.wide.isdisjoint(ins), not self.own.isdisjoint(ins))
+        self._nodes.append(Node(node.name, node.record, attrs, ins, (numbers[out],)))
+
+    @property
+    def key(self) -> Hashable:
+        given = tuple([(self.flow.types[v], v in self.own) for v in range(self.flow.given)])
+        nodes = tuple([(node.name, node.ins, tuple(map(_text, node.attrs.items()))) for node in self.flow.nodes])
+        return given, nodes, self.flow.results, self.members
+
+    @property
+    def handed(self) -> list[int]:
+        """Computed values that are the same for all tensors and that something reads which is not."""
+        makers = {node.outs[0]: node for node in self.flow.nodes}
+        return [v for v in self._read_across() if v in makers and not makers[v].is_constant]
+
+    @property
+    def passed(self) -> list[int]:
+        """Operands that are the same for all tensors and that something reads which is not."""
+        return [v for v in self._read_across() if v < self.flow.given]
+
+    @property
+    def common(self) -> list[int]:
+        """Operands that are the same for all tensors."""
+        return [v for v in range(self.flow.given) if v not in self.own]
+
+    def _read_across(self) -> Iterable[int]:
+        results = [self.flow.results[place] for place in sorted(self.members.results)]
+        read = [v for node in self.flow.nodes if node.outs[0] in self.own for v in node.ins]
+        return [v for v in dict.fromkeys([*read, *results]) if v not in self.own]
+
+
+def _text(attribute: tuple[str, Any]) -> tuple[str, str]:
+    """An attribute such that two are equal where they mean the same bits: -0.0 is not 0.0."""
+    return attribute[0], repr(attribute[1])

@@ -1,0 +1,213 @@
+"""Kernels over many tensors in one launch: the updates of an optimizer's parameters, whatever their shapes.
+
+    p' = f(p, g, m, lr(step))      =>      @update_1(step, lr)          numbers that are the same for all tensors
+                                           @update_1_2(lr, table)       elements, a block for each chunk of a tensor
+
+The table is a parameter of the kernel: a row of addresses for each tensor, behind which are how many elements it has
+and the number of its first block. A block looks its own number up there. Of every tensor whole vectors are read and
+written, but for the elements behind the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from attrs import define, evolve, field, frozen
+
+from sexpgpu.passes.gpu.elements import Elements, Known
+from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Pointer, Reg
+from sexpgpu.passes.gpu.layout import Layout, Place
+from sexpgpu.passes.gpu.members import ELEMENTS, Body, Members
+from sexpgpu.passes.gpu.memory import WIDEST, Operand, load, store
+from sexpgpu.passes.gpu.scalar import MEMORY
+from sexpgpu.passes.gpu.task import Task
+from sexpgpu.plan.records import Launch, Launches
+from sexpgpu.plan.tables import Row, Table
+from sexpgpu.tensortype import DType
+
+THREADS = 256
+ROOM = 4096
+"""Bytes of parameters that every driver lets a kernel have (CUDA C++ Programming Guide, "Function Parameters")."""
+WORD = 8
+
+
+@frozen
+class Names:
+    """The kernels of a body: of what is the same for all tensors, where there is something, and of the elements."""
+
+    first: str
+    each: str
+
+
+def lower(task: Task, members: Members, written: dict[Hashable, Names]) -> Launches | None:
+    """Launches for a table of the group's one tensor; None where its elements depend on others.
+
+    `written` are the kernels that there are, by the keys of bodies.
+    """
+    body = Body.of(task, members)
+    shared = [place for place in range(len(task.results)) if place not in members.results]
+    if body is None or any(body.flow.results[place] in body.own for place in shared):
+        return None
+    made = {value: task.temporary(body.flow.types[value]) for value in body.handed}
+    targets = [*((body.flow.results[place], task.result(place)) for place in shared), *made.items()]
+    kernel = _Kernel(task, body, made)
+    if (names := written.get(body.key)) is None:
+        names = written[body.key] = Names(task.symbol, f"{task.symbol}_2") if targets else Names("", task.symbol)
+        if targets:
+            _write_first(task, body, names.first, targets)
+        kernel.write(names.each)
+    launches = []
+    if targets:
+        arguments = (*body.common, *(argument for _, argument in targets))
+        launches.append(Launch(names.first, (1, 1, 1), (32, 1, 1), 0, arguments))
+    row = Row(tuple(kernel.arguments), kernel.size)
+    table = Table((row,), kernel.capacity, kernel.chunk)
+    launches.append(Launch(names.each, (table.blocks, 1, 1), (THREADS, 1, 1), 0, tuple(kernel.passed), table=table))
+    return evolve(task.lowered(), kernels=tuple(launches))
+
+
+def _write_first(task: Task, body: Body, name: str, targets: Sequence[tuple[int, int]]) -> None:
+    """One thread computes what is the same for all tensors; `targets`: values, and the arguments they go to."""
+    k = Kernel(task.module, name, 32)
+    arguments = [*body.common, *(argument for _, argument in targets)]
+    k.begin([(MEMORY[task.type(a).dtype], number < len(body.common)) for number, a in enumerate(arguments)], 1)
+    tensors = [_single(pointer, task.type(a).dtype) for a, pointer in zip(arguments, k.pointers, strict=True)]
+    with k.when(k.below(k.thread(), 1)):
+        known = {value: partial(_loaded, k, tensor) for value, tensor in zip(body.common, tensors, strict=False)}
+        elements, at = Elements(k, body.flow, (), 0, dict(known)), _origin()
+        for (value, _), tensor in zip(targets, tensors[len(body.common) :], strict=True):
+            store(k, tensor, at, elements.at(value, at), 0)
+    k.end()
+
+
+@define(eq=False)
+class _Kernel:
+    """The kernel of elements: `arguments` have an address in each row, `passed` are its other parameters."""
+
+    task: Task
+    body: Body
+    made: Mapping[int, int]
+    arguments: list[int] = field(init=False)
+    passed: list[int] = field(init=False)
+    size: int = field(init=False)
+    lanes: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        task, members = self.task, self.body.members
+        self.size = task.type(members.gradient).size
+        self.arguments = [*sorted(members.operands), *(task.result(place) for place in sorted(members.results))]
+        self.passed = [*self.body.passed, *self.made.values()]
+        smallest = min(BYTES[MEMORY[task.type(a).dtype]] for a in self.arguments if self._is_wide(a))
+        self.lanes = min(8, WIDEST // smallest)
+
+    @property
+    def chunk(self) -> int:
+        """The elements that a block takes."""
+        return THREADS * self.lanes
+
+    @property
+    def words(self) -> int:
+        """Of a row of the table."""
+        return len(self.arguments) + 2
+
+    @property
+    def capacity(self) -> int:
+        """The rows that the table has place for."""
+        return (ROOM // WORD - len(self.passed)) // self.words
+
+    def write(self, name: str) -> None:
+        task, lanes = self.task, self.lanes
+        k = Kernel(task.module, name, THREADS)
+        k.begin([(MEMORY[task.type(a).dtype], True) for a in self.passed], 0, table=self.capacity * self.words)
+        block = k.block_number()
+        row = self._row(k, block)
+        number = k.op("arith.subi", block, self._word(k, row, self.words - 1, "i32"))
+        start = k.op("arith.muli", k.op("arith.extui", number, type="i64"), k.const(self.chunk, "i64"))
+        left = k.op("arith.subi", self._word(k, row, self.words - 2, "i64"), start)
+        count = k.op("arith.trunci", k.op("arith.minsi", left, k.const(self.chunk, "i64")), type="i32")
+        tensors = {argument: self._tensor(k, row, place, start) for place, argument in enumerate(self.arguments)}
+        first = k.reg(k.mul(k.thread(), lanes))
+        behind = k.reg(k.add(first, lanes))
+        with k.when(k.compare("le", behind, count)):
+            self._elements(k, tensors, first, lanes)
+        ragged = k.op("arith.andi", k.below(first, count), k.compare("gt", behind, count))
+        with k.when(ragged), k.loop(first, count, 1, rolled=True) as turn:
+            self._elements(k, tensors, turn.index, 0)
+        self._singles(k, tensors, number)
+        k.end()
+
+    def _elements(self, k: Kernel, tensors: Mapping[int, Operand], first: Index, width: int) -> None:
+        """The results' elements from `first` on: a vector of `width`, or one."""
+        each = Elements(k, self.body.flow, (), width, self._known(k, tensors, width))
+        at = Place(ELEMENTS, 0 if width else None, known_number=first)
+        for value in sorted(self.body.members.operands & self.body.wide):
+            each.at(value, at)  # all is read before a result is written, which may lie where the gradient does
+        for place in self._results(wide=True):
+            store(k, tensors[self.task.result(place)], at, each.at(self.body.flow.results[place], at), width)
+
+    def _singles(self, k: Kernel, tensors: Mapping[int, Operand], number: Reg) -> None:
+        """The results of one element that each tensor has of its own, by one thread of its first block."""
+        if not (places := self._results(wide=False)):
+            return
+        with k.when(k.op("arith.andi", k.compare("eq", number, k.const(0, "i32")), k.below(k.thread(), 1))):
+            each, at = Elements(k, self.body.flow, (), 0, self._known(k, tensors, 0)), _origin()
+            for place in places:
+                store(k, tensors[self.task.result(place)], at, each.at(self.body.flow.results[place], at), 0)
+
+    def _known(self, k: Kernel, tensors: Mapping[int, Operand], width: int) -> dict[int, Known]:
+        """Where a thread has the values from that it does not compute."""
+        body = self.body
+        known: dict[int, Known] = {}
+        for value in body.members.operands:
+            wide = value in body.wide
+            known[value] = (
+                partial(load, k, tensors[value], lanes=width) if wide else partial(_loaded, k, tensors[value])
+            )
+        for value, pointer in zip([*body.passed, *self.made], k.pointers, strict=True):
+            known[value] = partial(_loaded, k, _single(pointer, body.flow.types[value].dtype))
+        return known
+
+    def _is_wide(self, argument: int) -> bool:
+        return self.task.type(argument).size == self.size
+
+    def _results(self, wide: bool) -> list[int]:
+        """The places of the results that have an element for each of their tensor's, or of those that have one."""
+        return [p for p in sorted(self.body.members.results) if self._is_wide(self.task.result(p)) == wide]
+
+    def _row(self, k: Kernel, block: Reg) -> Reg:
+        """The last row whose first block does not come behind this one, by halving; unused rows begin behind all."""
+        row: Index = 0
+        step = 1 << (self.capacity - 1).bit_length()
+        while step := step >> 1:
+            ahead = k.op("arith.minsi", k.reg(k.add(row, step)), k.const(self.capacity - 1, "i32"))
+            begins = self._word(k, ahead, self.words - 1, "i32")
+            row = k.select(k.compare("le", begins, block), ahead, k.reg(row))
+        return k.reg(row)
+
+    def _word(self, k: Kernel, row: Reg, place: int, type: str = "") -> Any:
+        return k.word(k.add(k.mul(row, self.words), place), type)
+
+    def _tensor(self, k: Kernel, row: Reg, place: int, start: Reg) -> Operand:
+        """What an address of a row points to: the block's elements of a tensor, or the one that it has."""
+        argument, members = self.arguments[place], self.body.members
+        dtype = self.task.type(argument).dtype
+        read = argument in members.operands and argument != members.gradient
+        pointer = Pointer(self._word(k, row, place), MEMORY[dtype], constant=read)
+        if not self._is_wide(argument):
+            return _single(pointer, dtype)
+        return Operand(evolve(pointer, value=k.address(pointer, start)), Layout.dense(ELEMENTS), dtype)
+
+
+def _single(pointer: Pointer, dtype: DType) -> Operand:
+    return Operand(pointer, Layout.dense(()), dtype)
+
+
+def _origin() -> Place:
+    return Place((), None, known_axes=(), known_number=0)
+
+
+def _loaded(k: Kernel, single: Operand, place: Place) -> Reg:
+    """A single element, wherever it is asked for."""
+    return load(k, single, _origin(), 0)
