@@ -18,8 +18,8 @@ IN_A_ROW = 3
 
 @define
 class Retry:
-    """Runs calls of the train graph; one that finds no memory is tried once more, when all that waits to be used was let
-    go.
+    """Runs calls of the train graph; one that finds no memory is tried once more, when all that waits to be used was
+    let go.
     """
 
     arrays: Arrays
