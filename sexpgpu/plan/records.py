@@ -195,8 +195,24 @@ class PtxModule:
 
 
 @frozen
+class Stacked:
+    """A way to run a step's microbatches: `degree` of them a call of the graph `symbol`, predicted to take `seconds`.
+
+    Without `kernels` the graph was planned alone: the modules do not have what it launches.
+    """
+
+    degree: int
+    symbol: str
+    seconds: float
+    kernels: bool = True
+
+
+@frozen
 class DevicePlans:
     """Plans whose steps are launches, and the modules that hold their kernels, made for `chip`: `sm_80`.
+
+    `stacked` are the ways to run a step's microbatches, where there are several. The gradients of a call are predicted
+    to be added to those before in `folding` seconds, and a step's generators to take `generating`.
 
     `lowering` is what the lowering report says of an experiment's graphs, below its first line.
     """
@@ -205,3 +221,6 @@ class DevicePlans:
     modules: tuple[PtxModule, ...]
     chip: str
     lowering: str = ""
+    stacked: tuple[Stacked, ...] = ()
+    folding: float = 0.0
+    generating: float = 0.0
