@@ -1,6 +1,7 @@
 // RUN: sexpgpu-opt %s --sx-to-gpu > %t
 // RUN: FileCheck %s < %t
 // RUN: FileCheck %s --check-prefix=LAUNCH < %t
+// RUN: sexpgpu-opt %s --sx-to-gpu --sx-to-nvvm | FileCheck %s --check-prefix=NVVM
 // RUN: sexpgpu-opt %s --sx-to-gpu --sx-to-nvvm=chip=sm_90 --sx-to-ptx | FileCheck %s --check-prefix=PTX
 
 // Blocks of 128 queries, of which the last of a causal mask begin first; the shared memory is what the kernel takes.
@@ -49,6 +50,16 @@ func.func @f32(%q: tensor<1x2x64x64xf32>, %k: tensor<1x2x64x64xf32>, %v: tensor<
 // CHECK: gpu.func @attention_3(
 // CHECK-NOT: nvvm.mma.sync
 // CHECK: gpu.shuffle
+
+// NVVM-LABEL: llvm.func @attention_1(
+// NVVM: nvvm.cp.async.shared.global
+// NVVM: nvvm.ldmatrix
+// NVVM: nvvm.mma.sync
+// NVVM-LABEL: llvm.func @attention_2_3(
+// NVVM: nvvm.mma.sync
+// NVVM-LABEL: llvm.func @attention_3(
+// NVVM-NOT: nvvm.mma.sync
+// NVVM: llvm.return
 
 // PTX-NOT: .local
 // PTX-DAG: .entry attention_1(

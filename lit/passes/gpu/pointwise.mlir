@@ -1,4 +1,5 @@
 // RUN: sexpgpu-opt %s --sx-to-gpu | FileCheck %s
+// RUN: sexpgpu-opt %s --sx-to-gpu --sx-to-nvvm | FileCheck %s --check-prefix=NVVM
 // RUN: sexpgpu-opt %s --sx-to-gpu --sx-to-nvvm --sx-to-ptx | FileCheck %s --check-prefix=PTX
 
 // 999 elements in vectors of four, whatever the last axis; a thread computes the three behind the last vector.
@@ -17,6 +18,13 @@
 // CHECK: gpu.barrier
 // CHECK-COUNT-4: llvm.store {{.*}} : f32, !llvm.ptr<1>
 // CHECK: gpu.return
+
+// NVVM-LABEL: llvm.func @pointwise_1(
+// NVVM: llvm.load {{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// NVVM: llvm.call @__nv_expf(
+// NVVM: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
+// NVVM-LABEL: llvm.func @pointwise_2(
+// NVVM: nvvm.barrier0
 
 // PTX-NOT: .local
 // PTX: .visible .entry pointwise_1(

@@ -1,4 +1,5 @@
 // RUN: sexpgpu-opt %s --sx-fuse=target=cuda --sx-to-gpu | FileCheck %s
+// RUN: sexpgpu-opt %s --sx-fuse=target=cuda --sx-to-gpu --sx-to-nvvm | FileCheck %s --check-prefix=NVVM
 // RUN: sexpgpu-opt %s --sx-fuse=target=cuda --sx-to-gpu --sx-to-nvvm --sx-to-ptx | FileCheck %s --check-prefix=PTX
 
 // A norm: a warp holds a line of 768 in vectors of four and reads it once; both reductions are shuffles alone.
@@ -27,6 +28,14 @@
 // CHECK-LABEL: gpu.func @column_1_2(
 // CHECK-SAME: known_grid_size = array<i32: 6, 1, 1>
 // CHECK: gpu.return
+
+// NVVM-LABEL: llvm.func @row_2(
+// NVVM-COUNT-6: llvm.load {{.*}} -> vector<4xf32>
+// NVVM: nvvm.shfl.sync bfly
+// NVVM-LABEL: llvm.func @row_1(
+// NVVM-COUNT-2: nvvm.barrier0
+// NVVM-LABEL: llvm.func @column_1(
+// NVVM-LABEL: llvm.func @column_1_2(
 
 // PTX-NOT: .local
 // PTX: .visible .entry row_2(

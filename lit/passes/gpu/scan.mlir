@@ -1,4 +1,5 @@
 // RUN: sexpgpu-opt %s --sx-to-gpu | FileCheck %s
+// RUN: sexpgpu-opt %s --sx-to-gpu --sx-to-nvvm | FileCheck %s --check-prefix=NVVM
 // RUN: sexpgpu-opt %s --sx-to-gpu --sx-to-nvvm --sx-to-ptx | FileCheck %s --check-prefix=PTX
 
 // A warp for each line of 512: shuffles, no shared memory.
@@ -23,6 +24,13 @@
 // CHECK-LABEL: gpu.func @scan_3_2(
 // CHECK-SAME: known_grid_size = array<i32: 16, 1, 1>
 // CHECK: gpu.return
+
+// NVVM-LABEL: llvm.func @scan_1(
+// NVVM-COUNT-6: nvvm.shfl.sync  idx
+// NVVM-LABEL: llvm.func @scan_2(
+// NVVM-NOT: nvvm.shfl.sync
+// NVVM-LABEL: llvm.func @scan_3(
+// NVVM: nvvm.barrier0
 
 // PTX-NOT: .local
 // PTX: .visible .entry scan_1(
