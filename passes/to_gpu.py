@@ -44,7 +44,7 @@ from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import definition_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.base import Pass, graphs
-from sexpgpu.passes.flow import operations_of
+from sexpgpu.passes.flow import operations_of, read_flow
 from sexpgpu.passes.gpu.annotation import write_launches
 from sexpgpu.passes.gpu.kernel import KernelModule
 from sexpgpu.passes.gpu.layout import Layout

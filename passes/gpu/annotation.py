@@ -23,7 +23,7 @@ def write_launches(func: Any, launches: Launches) -> None:
     if launches.over >= 0:
         func.attributes[OVER] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context=mlir), launches.over)
     if launches.library is not None:
-        func.attributes[LIBRARY] = _encode_library(launches.library, mlir)
+        func.attributes[LIBRARY] = encode_library(launches.library, mlir)
 
 
 def read_launches(func: Any) -> Launches | None:
@@ -33,7 +33,7 @@ def read_launches(func: Any) -> Launches | None:
     kernels = tuple([_decode(ir.DictAttr(each)) for each in ir.ArrayAttr(func.attributes[KERNELS])])
     temporaries = tuple(ir.DenseI64ArrayAttr(func.attributes[TEMPORARIES])) if TEMPORARIES in func.attributes else ()
     over = ir.IntegerAttr(func.attributes[OVER]).value if OVER in func.attributes else -1
-    library = _decode_library(ir.DictAttr(func.attributes[LIBRARY])) if LIBRARY in func.attributes else None
+    library = decode_library(ir.DictAttr(func.attributes[LIBRARY])) if LIBRARY in func.attributes else None
     return Launches(kernels, temporaries, over, library)
 
 

@@ -106,8 +106,7 @@ def _open(kind: str, asked: Settings, several: bool, told: Callable[[Diagnostic]
 def _open_cuda(asked: Settings, told: Callable[[Diagnostic], None]) -> Device:
     from sexpgpu.gpu.cubin import Assembler
     from sexpgpu.gpu.cuda import open_cuda, visible_gpus
-    from sexpgpu.gpu.library.choice import Libraries
-    from sexpgpu.gpu.library.cudnn import open_cudnn
+    from sexpgpu.gpu.library.opened import open_libraries
     from sexpgpu.gpu.probe import require_bindings
 
     api = require_bindings()
@@ -116,12 +115,8 @@ def _open_cuda(asked: Settings, told: Callable[[Diagnostic], None]) -> Device:
         raise error("E-DP-001", "this version trains on one GPU", expected="one number", actual=asked.devices)
     folder = knobs.cache_folder()
     driver = open_cuda(chosen[0], api, Assembler(folder / "cubin" if folder is not None else None))
-    cudnn = open_cudnn(int(driver.stream), driver.allocate)
     choices = Choices(folder / FILE if folder is not None else None, told)
-    if isinstance(cudnn, str):
-        driver.libraries = Libraries(cudnn)
-    else:
-        driver.libraries = Libraries(f"cuDNN {cudnn.version}", cudnn.executable, choices)
+    driver.libraries = open_libraries(int(driver.stream), driver.allocate, KEPT_FREE // 2, choices)
     pool = Pool(driver, driver.memory()[0] - KEPT_FREE)
     major, minor = driver.capability
     chip = next(name for least, name in CHIPS if major >= least)

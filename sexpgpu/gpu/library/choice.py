@@ -1,4 +1,4 @@
-"""Own kernels or a library's graph: both are timed once on the device, and what was found is kept.
+"""Own kernels or a library's graph: all ways are timed once on the device, and what was found is kept.
 
 The times of attention and of products do not depend on the numbers, so they are taken on memory of their own, before
 the step's own addresses are known.
@@ -7,10 +7,11 @@ the step's own addresses are known.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 
 from sexpgpu import __version__
 from sexpgpu.diag import SxError
@@ -22,24 +23,35 @@ from sexpgpu.plan.records import Launches
 
 REPEATS, CALLS = 5, 4
 """Timings, of which the median counts, and the calls of each."""
-WAYS = ("library", "kernels")
-Opener = Callable[[Library], Execute | None]
+KERNELS = "kernels"
+"""The way that is not a library's."""
+Ways = Mapping[str, Execute]
+"""How a library can compute a graph, by names that mean the same in every run of its version."""
 Commands = Callable[[Sequence[int]], Sequence[Command]]
 """The step's own commands, where each of its operands, then results, then temporaries lies at an address."""
 
 
-@define(eq=False)
-class Libraries:
-    """The libraries of one device: `name` says which and how new, or why there is none; `open` makes a graph ready.
-
-    `choices` keeps what was measured, by what is computed, the device, the libraries and our version.
-    """
+@frozen(eq=False)
+class Source:
+    """A library that is open: its `name` with its version; `ways` gives those to compute a graph, or why there is none."""
 
     name: str
-    open: Opener | None = None
+    ways: Callable[[Any], Ways | str]
+
+
+@define(eq=False)
+class Libraries:
+    """The libraries of one device by the kinds of graphs that they compute, or in words why one is not there.
+
+    `choices` keeps what was measured, by what is computed, the device, the library and our version. `chosen` is the way
+    of each graph that was measured, `refused` says why a library does not compute one.
+    """
+
+    sources: Mapping[type[Library], Source | str]
     choices: Choices = field(factory=Choices)
-    chosen: dict[Library, bool] = field(factory=dict, init=False)
-    _ready: dict[Library, Execute | None] = field(factory=dict, init=False)
+    chosen: dict[Library, str] = field(factory=dict, init=False)
+    refused: dict[Library, str] = field(factory=dict, init=False)
+    _ready: dict[Library, Ways] = field(factory=dict, init=False)
 
     def choose(self, driver: Driver, how: Launches, sizes: Sequence[int], own: Commands) -> Execute | None:
         """What to call in the stead of a step's kernels; None where they are to run.
@@ -47,46 +59,58 @@ class Libraries:
         `sizes` are the bytes of the step's operands, then results, then temporaries.
         """
         library = how.library
-        if library is None or self.open is None:
+        source = self.sources.get(type(library)) if library is not None else None
+        if library is None or source is None or isinstance(source, str):
             return None
-        if library not in self._ready:
-            self._ready[library] = self.open(library)
-        execute = self._ready[library]
-        if execute is None:
-            return None
-        if library not in self.chosen:
-            key = key_of(__version__, driver.name, self.name, repr(how))
-            times = self.choices.find(key, WAYS)
+        ways = self._ways(library, source)
+        if ways and library not in self.chosen:
+            key = key_of(__version__, driver.name, source.name, repr(how))
+            times = self.choices.find(key, (KERNELS, *ways))
             if times is None:
-                try:
-                    times = _measured(driver, library, execute, sizes, own)
-                except SxError:  # where it is the device that failed, the next kernel tells
-                    self._ready[library] = None
+                times = self._measured(driver, library, ways, sizes, own)
                 if times is None:
                     return None
                 self.choices.keep(key, times)
-            self.chosen[library] = times["library"] < times["kernels"]
-        return execute if self.chosen[library] else None
+            self.chosen[library] = min(times, key=times.__getitem__)
+        return ways.get(self.chosen.get(library, KERNELS))
 
+    def _ways(self, library: Library, source: Source) -> Ways:
+        if library not in self._ready:
+            found = source.ways(library)
+            if isinstance(found, str):
+                self.refused[library] = f"{source.name}: {found}"
+            self._ready[library] = {} if isinstance(found, str) else found
+        return self._ready[library]
 
-def _measured(
-    driver: Driver, library: Library, execute: Execute, sizes: Sequence[int], own: Commands
-) -> dict[str, float] | None:
-    """Seconds of both, on zeros; None where the device has no memory for that."""
-    offsets = [0]
-    for size in sizes:
-        offsets.append(offsets[-1] + aligned(size))
-    try:
-        base = driver.allocate(max(offsets[-1], 1))
-    except NoMemory:
-        return None
-    driver.fill(base, 0, offsets[-1])
-    places = [base + offset for offset in offsets[:-1]]
-    call = Call(execute, np.array(addresses_of(library, places), np.uint64))
-    try:
-        return {"kernels": _seconds(driver, own(places)), "library": _seconds(driver, [call])}
-    finally:
-        driver.free(base)
+    def _measured(
+        self, driver: Driver, library: Library, ways: Ways, sizes: Sequence[int], own: Commands
+    ) -> dict[str, float] | None:
+        """Seconds of each way, on zeros; None where the device has no memory for that, or fails at the kernels."""
+        offsets = [0]
+        for size in sizes:
+            offsets.append(offsets[-1] + aligned(size))
+        try:
+            base = driver.allocate(max(offsets[-1], 1))
+        except NoMemory:
+            return None
+        driver.fill(base, 0, offsets[-1])
+        places = [base + offset for offset in offsets[:-1]]
+        arguments = np.array(addresses_of(library, places), np.uint64)
+        times, good = {}, dict(ways)
+        try:
+            for name, execute in ways.items():
+                try:
+                    times[name] = _seconds(driver, [Call(execute, arguments)])
+                except SxError as fault:
+                    self.refused[library] = fault.diagnostic.actual or fault.diagnostic.message
+                    del good[name]
+            self._ready[library] = good
+            times[KERNELS] = _seconds(driver, own(places))
+        except SxError:  # it is the device that failed, which the next kernel tells
+            return None
+        finally:
+            driver.free(base)
+        return times
 
 
 def addresses_of(library: Library, places: Sequence[int]) -> list[int]:
