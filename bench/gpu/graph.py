@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from attrs import evolve, frozen
 from mlir import ir
 
-from sexpgpu.dialects.builder import Builder, Val
-from sexpgpu.dialects.context import Context, open_context
-from sexpgpu.dialects.signature import write_signature
+from sexpgpu.dialects.context import open_context
+from sexpgpu.dialects.function import Build, write_function
 from sexpgpu.driver.devices import Device
-from sexpgpu.experiment import Input, Output
 from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.program import DeviceArena, DeviceProgram
 from sexpgpu.passes import PASSES, PIPELINES
@@ -22,7 +19,6 @@ from sexpgpu.passes.gpu.plans import device_plans_of
 from sexpgpu.plan.records import GraphPlan, Launches
 from sexpgpu.tensortype import TensorType
 
-Build = Callable[[Builder, Sequence[Val]], Sequence[Val]]
 REPEATS, CALLS = 7, 10
 """Timings, of which the median counts, and the calls of each."""
 
@@ -31,7 +27,8 @@ def program_of(device: Device, types: Sequence[TensorType], build: Build, *, lib
     """The graph that `build` makes of arguments of these types; with `libraries` they may compute steps of it."""
     assert device.pool is not None
     with open_context() as context:
-        module = _module(context, types, build)
+        module = ir.Module.create(loc=context.location(None))
+        write_function(module, context, "f", types, build)
         specs = [f"{spec}=chip={device.chip}" if spec == "sx-to-nvvm" else spec for spec in PIPELINES["cuda"]]
         run_pipeline(module, context, [parse_pass(spec, PASSES) for spec in specs])
         plans = device_plans_of(module)
@@ -47,30 +44,6 @@ def _without_libraries(plan: GraphPlan) -> GraphPlan:
         for step in plan.steps
     ]
     return evolve(plan, steps=tuple(steps))
-
-
-def _module(context: Context, types: Sequence[TensorType], build: Build) -> Any:
-    module = ir.Module.create(loc=context.location(None))
-    empty = ir.FunctionType.get([], [], context=context.mlir)
-    func = ir.Operation.create(
-        "func.func",
-        attributes={
-            "sym_name": ir.StringAttr.get("f", context.mlir),
-            "function_type": ir.TypeAttr.get(empty, context=context.mlir),
-        },
-        regions=1,
-        loc=context.location(None),
-        ip=ir.InsertionPoint(module.body),
-    )
-    block = func.regions[0].blocks.append()
-    builder = Builder(context, ir.InsertionPoint(block))
-    given = [Val(builder, block.add_argument(context.type(t), context.location(None)), t) for t in types]
-    results = list(build(builder, given))
-    end = [v.value for v in results]
-    ir.Operation.create("func.return", operands=end, loc=context.location(None), ip=ir.InsertionPoint(block))
-    inputs = [Input("value", f"x{i}", t) for i, t in enumerate(types)]
-    write_signature(func, inputs, [Output("value", f"y{i}", v.type) for i, v in enumerate(results)])
-    return module
 
 
 @frozen(eq=False)

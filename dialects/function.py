@@ -1,0 +1,52 @@
+"""A function of a module, written operation by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlir import ir
+
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.signature import write_signature
+from sexpgpu.experiment import Input, InputRole, Output
+from sexpgpu.tensortype import TensorType
+
+Build = Callable[[Builder, list[Val]], Sequence[Val]]
+"""Adds the body of a function: its results from its arguments."""
+
+
+def write_function(
+    module: Any, context: Context, symbol: str, types: Sequence[TensorType], build: Build, role: InputRole = "value"
+) -> None:
+    """Add `symbol` to a module: a graph of arguments of these types and that role, with the results that `build` gives.
+
+    Arguments are called x0, x1, ..., results y0, y1, ...
+    """
+    empty = ir.FunctionType.get([], [], context=context.mlir)
+    func = ir.Operation.create(
+        "func.func",
+        attributes={
+            "sym_name": ir.StringAttr.get(symbol, context.mlir),
+            "function_type": ir.TypeAttr.get(empty, context=context.mlir),
+        },
+        regions=1,
+        loc=context.location(None),
+        ip=ir.InsertionPoint(module.body),
+    )
+    block = func.regions[0].blocks.append()
+    builder = Builder(context, ir.InsertionPoint(block))
+    given = [Val(builder, block.add_argument(context.type(t), context.location(None)), t) for t in types]
+    results = build(builder, given)
+    ir.Operation.create(
+        "func.return",
+        operands=[result.value for result in results],
+        loc=context.location(None),
+        ip=ir.InsertionPoint(block),
+    )
+    write_signature(
+        func,
+        [Input(role, f"x{i}", type) for i, type in enumerate(types)],
+        [Output("value", f"y{i}", result.type) for i, result in enumerate(results)],
+    )
