@@ -17,10 +17,11 @@ from sexpgpu.passes.flow import operations_of
 from sexpgpu.passes.gpu.flat import is_flat
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.plan.dataflow import Dataflow, Node
+from sexpgpu.plan.together import OWN
 from sexpgpu.tensortype import TensorType
 
-_OWN = frozenset({"param", "grad", "state"})
-_UPDATED = frozenset({"param", "state"})
+SERIES = "value"
+"""The role of what an update reports."""
 ELEMENTS = (1 << 30,)
 """The shape that stands for that of any tensor."""
 
@@ -51,8 +52,8 @@ def members_of(call: Any) -> Members | None:
     if None in given or "grad" not in given or len(made) < len(returned) or set(made) != set(results):
         return None
     return Members(
-        frozenset(i for i, role in enumerate(given) if role in _OWN),
-        frozenset(i for i, value in enumerate(results) if made[value] in _UPDATED),
+        frozenset(i for i, role in enumerate(given) if role in OWN),
+        frozenset(i for i, value in enumerate(results) if made[value] != SERIES),
         given.index("grad"),
         next(i for i, value in enumerate(results) if made[value] == "param"),
     )

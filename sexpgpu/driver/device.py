@@ -20,11 +20,14 @@ from sexpgpu.experiment import Experiment, Graph
 from sexpgpu.gpu.arrays import DeviceArrays
 from sexpgpu.gpu.driver import Function
 from sexpgpu.gpu.memory import Pool
-from sexpgpu.gpu.program import DeviceArena, DeviceProgram, Origin
+from sexpgpu.gpu.narrow import Narrowing
+from sexpgpu.gpu.program import DeviceArena, DeviceProgram, Narrowed, Origin
+from sexpgpu.gpu.updates import DeviceUpdates
 from sexpgpu.interp import Program
 from sexpgpu.passes.gpu.plans import device_plans_of
 from sexpgpu.passes.planned import plan_of
 from sexpgpu.plan.records import DevicePlans
+from sexpgpu.plan.together import updating
 from sexpgpu.runtime.engine import Array, Executable
 from sexpgpu.runtime.planned import Planned
 
@@ -78,11 +81,18 @@ class DeviceEngine:
         loaded = self._loaded
         if rows is not None and rows != spec.rows:
             if (graph, rows) not in self._resized:
-                module = traced_again(self.compilation, graph, rows, whole("cuda", self.chip))
-                self._resized[graph, rows] = self._load(device_plans_of(module))
+                self._resized[graph, rows] = self._load(self.resized.plans(graph, rows))
             loaded = self._resized[graph, rows]
         explain = _OnHost(self.compilation, spec, rows if rows is not None else spec.rows)
-        return DeviceProgram(loaded.plans.plans[spec.symbol], loaded.functions, self._arena, explain)
+        return DeviceProgram(loaded.plans.plans[spec.symbol], loaded.functions, self._arena, explain, loaded.narrowed)
+
+    def updater(self) -> DeviceUpdates | None:
+        """The updates whose kernels take many parameters, as one program."""
+        found = updating(self.experiment, self._loaded.plans.plans)
+        if found.together is None:
+            return None
+        program = DeviceProgram(found.together.plan, self._loaded.functions, self._arena)
+        return DeviceUpdates(found.graphs, found.together, program)
 
     def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:
         """The fields of the graph's batch whose numbers the form at `span` takes as indices."""

@@ -54,6 +54,9 @@ class CpuEngine:
             self._resized[key] = traced_again(self.compilation, graph, rows, whole("cpu"))
         return self._program(function_of(self._resized[key], spec.symbol))
 
+    def updater(self) -> None:
+        """NumPy gains nothing by more tensors at once."""
+
     def _program(self, func: Any) -> CpuProgram:
         program = Program(plan_of(func), self._arena)
         if knobs.CPU.get() == "reference":

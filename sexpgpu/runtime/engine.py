@@ -33,6 +33,22 @@ class Executable(Protocol):
         ...
 
 
+class Updater(Protocol):
+    """Update graphs that run for all of their parameters in one call."""
+
+    @property
+    def graphs(self) -> frozenset[str]:
+        """The update graphs that it runs; others are called for each parameter."""
+        ...
+
+    def __call__(self, calls: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+        """The results for each parameter of each of these graphs, in the order of the experiment's updates.
+
+        A parameter's inputs are those of its graph, of which the gradient belongs to the callee: results may lie there.
+        """
+        ...
+
+
 class Engine(Protocol):
     """A device holding one experiment. `device` is its name in words, for the record of the run."""
 
@@ -45,6 +61,10 @@ class Engine(Protocol):
         """The graph of that name; with `rows` other than its own, traced again for a batch of so many
         records.
         """
+        ...
+
+    def updater(self) -> Updater | None:
+        """What runs updates of many parameters in one call; None where each is a call."""
         ...
 
     def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import define, field, frozen
 
 from sexpgpu.experiment import Experiment, InputRole, OutputRole
 from sexpgpu.runtime.calls import Call, Calls, Tensors, state_name
-from sexpgpu.runtime.engine import Array, Tensor
+from sexpgpu.runtime.engine import Array, Tensor, Updater
 
 _UPDATED: frozenset[OutputRole] = frozenset({"param", "state"})
 
@@ -28,6 +30,21 @@ class _Update:
         named = ((slot.role, state_name(slot) if slot.role == "state" else slot.name) for slot in inputs)
         return cls(call, params, group, tuple(named))
 
+    def inputs(self, path: str, tensors: Tensors, gradient: Tensor, context: Mapping[str, Tensor]) -> list[Tensor]:
+        """What the graph reads to update one parameter."""
+        found = []
+        for role, name in self.slots:
+            match role:
+                case "param":
+                    found.append(tensors.params[path])
+                case "grad":
+                    found.append(gradient)
+                case "state":
+                    found.append(tensors.states[f"{path}/{name}"])
+                case _:
+                    found.append(context[name])
+        return found
+
 
 @frozen
 class Updated:
@@ -44,44 +61,56 @@ class Updates:
 
     experiment: Experiment
     calls: Calls
-    _updates: list[_Update] = field(init=False)
+    _updater: Updater | None = field(init=False)
+    _together: list[_Update] = field(factory=list, init=False)
+    _alone: list[_Update] = field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._updates = [_Update.of(self.calls.get(u.graph), u.params, u.group) for u in self.experiment.updates]
+        self._updater = self.calls.engine.updater()
+        together = self._updater.graphs if self._updater is not None else frozenset()
+        for u in self.experiment.updates:
+            update = _Update.of(self.calls.get(u.graph), u.params, u.group)
+            (self._together if u.graph in together else self._alone).append(update)
 
     def run(self, tensors: Tensors, gradients: dict[str, Tensor], scalars: dict[str, Array]) -> Updated:
-        """Runs every update graph on every parameter it serves; changes nothing but `gradients`, which it spends."""
+        """Runs every update graph on every parameter it serves; changes nothing but `gradients`, which it spends.
+
+        Graphs that have no kernels for many parameters go first, since the memory of their gradients is free then.
+        """
         arrays = self.calls.arrays
         context = arrays.place(scalars, {})
-        several = len(self.experiment.groups) > 1
-        updated = Updated()
-        for update in self._updates:
+        found: dict[str, tuple[_Update, list[Tensor]]] = {}
+        for update in self._alone:
             outputs = update.call.executable.spec.outputs
             for path in update.params:
                 gradient = gradients.pop(path)
-                inputs = []
-                for role, name in update.slots:
-                    match role:
-                        case "param":
-                            inputs.append(tensors.params[path])
-                        case "grad":
-                            inputs.append(gradient)
-                        case "state":
-                            inputs.append(tensors.states[f"{path}/{name}"])
-                        case _:
-                            inputs.append(context[name])
-                results = update.call.executable(inputs, arrays.take(outputs, _UPDATED))
+                inputs = update.inputs(path, tensors, gradient, context)
+                found[path] = update, update.call.executable(inputs, arrays.take(outputs, _UPDATED))
+                del inputs
                 arrays.give(gradient)
-                for output, result in zip(outputs, results, strict=True):
-                    match output.role:
-                        case "param":
-                            updated.params[path] = result
-                        case "state":
-                            updated.states[f"{path}/{output.name.rpartition('/')[2]}"] = result
-                        case _:
-                            series = f"optim/{output.name}"
-                            series = f"{series}.{update.group}" if several else series
-                            updated.reported.setdefault(series, result)
+        if self._updater is not None:
+            every = [(path, update) for update in self._together for path in update.params]
+            given = [update.inputs(path, tensors, gradients.pop(path), context) for path, update in every]
+            for (path, update), results in zip(every, self._updater(given), strict=True):
+                found[path] = update, results
+        return self._named(found)
+
+    def _named(self, found: Mapping[str, tuple[_Update, list[Tensor]]]) -> Updated:
+        """What each parameter's update gave, in the order of the experiment's updates."""
+        several = len(self.experiment.groups) > 1
+        updated = Updated()
+        for path in [path for u in self.experiment.updates for path in u.params]:
+            update, results = found[path]
+            for output, result in zip(update.call.executable.spec.outputs, results, strict=True):
+                match output.role:
+                    case "param":
+                        updated.params[path] = result
+                    case "state":
+                        updated.states[f"{path}/{output.name.rpartition('/')[2]}"] = result
+                    case _:
+                        series = f"optim/{output.name}"
+                        series = f"{series}.{update.group}" if several else series
+                        updated.reported.setdefault(series, result)
         return updated
 
     def commit(self, tensors: Tensors, updated: Updated) -> None:

@@ -94,6 +94,9 @@ class Recording:
     def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:
         return self.inner.index_fields(graph, span)
 
+    def updater(self) -> None:
+        """Each update is a call, which is recorded."""
+
 
 @define(eq=False)
 class _Recorded:

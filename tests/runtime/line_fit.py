@@ -75,6 +75,9 @@ class NumpyEngine:
         """None: a function does not show what it does inside."""
         return ()
 
+    def updater(self) -> None:
+        """Each update is a call."""
+
     def executable(self, graph: str, rows: int | None = None) -> NumpyExecutable:
         self.asked.append((graph, rows))
         spec = self.experiment.graphs[graph]
