@@ -22,6 +22,7 @@ from sexpgpu.dialects.signature import output_roles, read_inputs, read_outputs, 
 from sexpgpu.experiment import Output
 from sexpgpu.passes.base import Pass, functions
 from sexpgpu.passes.simplify import remove_dead
+from sexpgpu.passes.stack import OWN, STACK
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class StepSums(Pass):
                     joint = "_" if key == "sym_name" else " "
                     before = ir.StringAttr(func.attributes[key]).value
                     sums.attributes[key] = ir.StringAttr.get(f"{before}{joint}sums", context=mlir)
+                for key in (STACK, OWN):  # the sums are those of one microbatch
+                    if key in sums.attributes:
+                        del sums.attributes[key]
                 _keep(sums, [role == "step_term" for role in roles])
                 _keep(func, [role != "step_term" for role in roles])
                 _require_no_parameter(sums)

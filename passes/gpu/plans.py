@@ -14,8 +14,15 @@ from sexpgpu.plan.records import DevicePlans, PtxModule
 
 
 def device_plans_of(module: Any) -> DevicePlans:
-    """The plans of every graph that takes something, by symbol, and the compiled kernels that they launch."""
+    """The plans of every graph that takes something, by symbol, and the compiled kernels that they launch, where
+    there are any.
+    """
     plans = [plan_of(func) for func in graphs(module) if len(func.regions[0].blocks[0].arguments)]
+    return DevicePlans({plan.spec.symbol: plan for plan in plans}, *modules_of(module))
+
+
+def modules_of(module: Any) -> tuple[tuple[PtxModule, ...], str]:
+    """The kernels of a module that became PTX, and their chip; none of one that did not yet."""
     modules = []
     chip = ""
     for binary in binaries(module):
@@ -23,4 +30,4 @@ def device_plans_of(module: Any) -> DevicePlans:
         chip = chip_of(binary)
         names = tuple(re.findall(r"^\.visible \.entry (\w+)", text, re.MULTILINE))
         modules.append(PtxModule(ir.StringAttr(binary.attributes["sym_name"]).value, text, names))
-    return DevicePlans({plan.spec.symbol: plan for plan in plans}, tuple(modules), chip)
+    return tuple(modules), chip

@@ -31,6 +31,7 @@ from sexpgpu.trace.builtins import LIBRARIES
 from sexpgpu.trace.declarations import Declarations, Flags, declaring
 
 if TYPE_CHECKING:
+    from sexpgpu.driver.stacking import Chosen
     from sexpgpu.plan.records import Plans
 
 LIBRARY = Path(__file__).resolve().parent.parent / "library"
@@ -53,6 +54,7 @@ class Compilation:
     traced: Traced | None = None
     experiment: Experiment | None = None
     plans: Plans | None = None
+    chosen: Chosen | None = None  # how a GPU stacks microbatches
     policies: dict[str, Policy] = field(factory=dict)  # by the symbols of graphs
     timings: tuple[Timing, ...] = ()
 
@@ -143,6 +145,10 @@ def trace_in(
                 from sexpgpu.driver.memory import write_budget  # asked for by few
 
                 write_budget(done.traced, done.module)
+            if done.traced is not None and done.traced.run.microbatches > 1:
+                from sexpgpu.driver.stacking import ask_for_stacks  # asked for by few
+
+                ask_for_stacks(done.traced, done.module)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
     finally:
@@ -183,7 +189,8 @@ def _taken_over(done: Compilation, pipeline: str) -> int:
 def conclude(done: Compilation, compiled: Iterable[Graph]) -> None:
     """Make the record of a traced experiment whose graphs have gone through the passes."""
     assert done.traced is not None
-    done.experiment = _experiment(done, done.traced, {graph.name: graph for graph in compiled})
+    offered = {graph.name: graph.offered for graph in compiled if not graph.narrows}
+    done.experiment = _experiment(done, done.traced, offered)
 
 
 def evaluate(path: Path, selection: Selection) -> tuple[Session, Diagnostics, list[FormResult]]:

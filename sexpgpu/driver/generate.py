@@ -58,7 +58,7 @@ class Answer:
 def generate(request: Request, told: Callable[[int, int], None], report: Callable[[Diagnostic], None]) -> Answer:
     """Compile the run's own sources under its own selection and run the generator on its newest good checkpoint.
 
-    It runs on SEXPGPU_DEVICE; `report` hears of warnings. E-MEM-001 before the checkpoint is read where a device has not
+    It runs on SEXPGPU_DEVICE; `report` hears of warnings. E-MEM-001 before the checkpoint is read where a device lacks
     the memory for it.
 
     E-CKPT-008 where `run` is neither a run nor a checkpoint, E-RUN-035 for a generator that is not there, E-RUN-034 for

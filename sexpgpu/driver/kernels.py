@@ -2,39 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import evolve
 
 from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.compile import Compilation, conclude, finish
 from sexpgpu.driver.lowered_device import lowering_below
 from sexpgpu.driver.pipeline import Passes, run_named, whole
 from sexpgpu.driver.planning import folder_for, kept_graphs, key_for
+from sexpgpu.driver.stacking import Chosen, ask_for_stacks, with_predictions, without
+from sexpgpu.driver.traffic import CHIPS
+from sexpgpu.passes.base import Timing, graphs
 from sexpgpu.plan.records import DevicePlans
 from sexpgpu.plan.store import load_kernels, save
 
+Decide = Callable[[DevicePlans, str], Chosen]
+"""Which degrees of stacking a device is to have kernels for, given all plans; the text names the module."""
 
-def prepare_kernels(done: Compilation, chip: str) -> DevicePlans | None:
-    """Run the passes of a traced experiment up to PTX for a chip; None where there were faults, which are reported.
+
+def prepare_kernels(done: Compilation, chip: str, decide: Decide) -> DevicePlans | None:
+    """Run the passes of a traced experiment up to PTX for a chip, with the degrees of stacking that are decided on, in
+    `done.chosen`; None where there were faults, which are reported.
 
     Plans kept from before spare the passes, as `planning.prepare` says.
     """
     if done.traced is None or done.diagnostics.errors:
         return None
     pipeline = whole("cuda", chip)
+    identity = key_for(done.module, pipeline)
+    kept = _kept(done, identity)
+    if kept is not None:
+        done.chosen = decide(kept, identity)
+        if _has_kernels(kept, done.chosen):
+            return kept
+        # Kept for a device with other memory, or other measurements: of these degrees there are kernels beside them.
+        ask_for_stacks(done.traced, done.module, (1, *done.chosen.degrees))
+        kept = _kept(done, key_for(done.module, pipeline))
+    return kept if kept is not None else _compiled(done, chip, pipeline, decide, identity)
+
+
+def _kept(done: Compilation, key: str) -> DevicePlans | None:
     folder = folder_for(done.passes)
-    key = key_for(done.module, pipeline) if folder is not None else ""
     kept = load_kernels(folder, key) if folder is not None else None
     if kept is not None:
         conclude(done, kept_graphs(done.module, kept.plans))
-        return kept
+    return kept
+
+
+def _has_kernels(plans: DevicePlans, chosen: Chosen) -> bool:
+    return all(way.kernels for way in plans.stacked if way.degree in chosen.degrees)
+
+
+def _compiled(done: Compilation, chip: str, pipeline: str, decide: Decide, identity: str) -> DevicePlans | None:
+    """The plans that the passes make, kept for the next run."""
+    from sexpgpu.passes.gpu.plans import modules_of
+
+    passes, folder = done.passes, folder_for(done.passes)
+    key = key_for(done.module, pipeline)
+    planned: DevicePlans | None = None
+
+    def observe(number: int, name: str, module: Any, timing: Timing | None) -> None:
+        """Decide as soon as it can be told what each degree takes: kernels that nobody needs become no PTX."""
+        nonlocal planned
+        if passes.observer is not None:
+            passes.observer(number, name, module, timing)
+        if name != "plan-memory":
+            return
+        conclude(done, map(read_graph, graphs(module)))
+        assert done.experiment is not None
+        planned = with_predictions(done.experiment, _plans_of(module), module, CHIPS[chip])
+        if done.chosen is None:
+            done.chosen = decide(planned, identity)
+        dropped = {way.degree for way in planned.stacked} - {1, *done.chosen.degrees}
+        planned = without(planned, module, dropped)
+
+    done.passes = evolve(passes, observer=observe)
     finish(done, pipeline)
+    done.passes = passes
     if done.experiment is None:
         return None
-    plans = evolve(_plans_of(done.module), lowering=lowering_below(done, chip))
+    if planned is None:  # the module came from a dump behind that pass
+        planned = with_predictions(done.experiment, _plans_of(done.module), done.module, CHIPS[chip])
+        done.chosen = decide(planned, identity)
+    assert done.chosen is not None
+    modules, made_for = modules_of(done.module)
+    lowering = lowering_below(done, chip, done.chosen.likely)
+    plans = evolve(planned, modules=modules, chip=made_for, lowering=lowering)
     if folder is not None:
         save(folder, key, plans)
+    conclude(done, kept_graphs(done.module, plans.plans))
     return plans
 
 

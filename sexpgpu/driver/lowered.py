@@ -39,6 +39,7 @@ FAMILIES = {
     "scan": "running sums",
     "window": "windows",
     "attention": "attention",
+    "fold": "sums of gradients",
 }
 
 
@@ -60,11 +61,12 @@ def rows_of(done: Compilation) -> tuple[GraphRow, ...]:
 
 
 def functions_of(done: Compilation) -> list[tuple[str, Any]]:
-    """The graphs that take something, by name."""
+    """The graphs of the experiment that take something, by name."""
     assert done.experiment is not None
     by_symbol = {graph.symbol: graph.name for graph in done.experiment.graphs.values()}
     taking = [func for func in graphs(done.module) if len(func.regions[0].blocks[0].arguments)]
-    return [(by_symbol[ir.StringAttr(func.attributes["sym_name"]).value], func) for func in taking]
+    named = [(by_symbol.get(ir.StringAttr(func.attributes["sym_name"]).value), func) for func in taking]
+    return [(name, func) for name, func in named if name is not None]
 
 
 def _notes(done: Compilation) -> Iterator[tuple[str, str]]:

@@ -12,15 +12,21 @@ from importlib.util import find_spec
 from attrs import evolve
 
 from sexpgpu.dialects.groups import group_of
-from sexpgpu.driver.compile import Compilation
+from sexpgpu.dialects.signature import read_graph
+from sexpgpu.driver.compile import Compilation, conclude
+from sexpgpu.driver.device_memory import device_needs
 from sexpgpu.driver.explain_text import plural, size
 from sexpgpu.driver.lowered import FAMILIES, cpu_lowering, functions_of, rows_of
 from sexpgpu.driver.lowering import Lowering
 from sexpgpu.driver.lowering_text import text_of
+from sexpgpu.driver.memory import limit_of
 from sexpgpu.driver.pipeline import run_named
-from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, total, traffic_of
+from sexpgpu.driver.stacking import Choosing, Chosen, choose, gradient_bytes, graph_of, with_predictions, without
+from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, copied, total, traffic_of
+from sexpgpu.passes.base import graphs
 from sexpgpu.passes.flow import operations_of
 from sexpgpu.passes.gpu.annotation import read_launches
+from sexpgpu.passes.gpu.plans import device_plans_of
 
 
 def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering:
@@ -32,31 +38,54 @@ def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering
     passes = done.passes.again(device)
     passes = evolve(passes, skip=passes.skip | {"to-nvvm", "to-ptx"})  # which say nothing that is told here
     run_named(done.module, done.context, f"cuda:{chip}", passes)
-    return device_lowering(done, chip, f"{device} {chip}, no device opened")
+    conclude(done, map(read_graph, graphs(done.module)))
+    chosen = _stacked(done, CHIPS[chip], timed=device == "cuda")
+    report = device_lowering(done, chip, f"{device} {chip}, no device opened", chosen.likely)
+    return evolve(report, notes=(*report.notes, ("stacking", chosen.why)))
 
 
-def device_lowering(done: Compilation, target: str, device: str) -> Lowering:
-    """What the passes of `target`, a chip, made of each graph; `device` names what runs it, in words."""
+def _stacked(done: Compilation, chip: Chip, timed: bool) -> Chosen:
+    """How a device without anything in its memory would stack; graphs that it would not run are gone."""
+    assert done.experiment is not None
+    experiment = done.experiment
+    plans = with_predictions(experiment, device_plans_of(done.module), done.module, chip)
+    limit = limit_of(experiment.run)
+
+    def fits(degree: int) -> bool:
+        return limit is None or device_needs(experiment, plans, degrees=(degree,)).total <= limit.bytes
+
+    chosen = choose(experiment, plans, Choosing(1, fits, timed, lambda degrees: None))
+    without(plans, done.module, {way.degree for way in plans.stacked} - {1, *chosen.degrees})
+    return chosen
+
+
+def device_lowering(done: Compilation, target: str, device: str, degree: int) -> Lowering:
+    """What the passes of `target`, a chip, made of each graph, where a call runs `degree` microbatches; `device` names
+    what runs it, in words.
+    """
     chip = CHIPS[target]
-    return Lowering(device, rows_of(done), (*_notes(chip, step_traffic(done, chip)), *_libraries(done)))
+    return Lowering(device, rows_of(done), (*_notes(chip, step_traffic(done, chip, degree)), *_libraries(done)))
 
 
-def lowering_below(done: Compilation, target: str) -> str:
+def lowering_below(done: Compilation, target: str, degree: int) -> str:
     """The text of the report for a chip without its first line, which names the device: it is kept with the plans."""
-    return text_of(device_lowering(done, target, "")).partition("\n")[2]
+    return text_of(device_lowering(done, target, "", degree)).partition("\n")[2]
 
 
-def step_traffic(done: Compilation, chip: Chip) -> list[Traffic]:
-    """What one training step moves: its microbatches, and the updates of all parameters."""
+def step_traffic(done: Compilation, chip: Chip, degree: int = 1) -> list[Traffic]:
+    """What one training step moves: its microbatches, by `degree` a call, their sums, and all updates."""
     experiment = done.experiment
     assert experiment is not None
-    calls = {experiment.train_graph: experiment.run.microbatches}
+    count = experiment.run.microbatches // degree
+    calls = {graph_of(experiment, degree): count}
     for update in experiment.updates:
         calls[update.graph] = calls.get(update.graph, 0) + len(update.params)
     found = []
     for name, func in functions_of(done):
         if name in calls:
             found += [each.times(calls[name]) for each in traffic_of(func, chip)]
+    if count > 1:
+        found += [copied("fold", 3 * size, chip).times(count - 1) for size in gradient_bytes(experiment)]
     return found
 
 

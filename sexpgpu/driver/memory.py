@@ -63,7 +63,7 @@ def limit_of(run: RunConfig) -> Limit | None:
 def held_by(traced: Traced) -> Held:
     """What the experiment holds whatever its plan is."""
     trained = [p.type for p in traced.parameters if p.path in {path for g in traced.groups for path in g.params}]
-    sums = sum_arrays(traced.run)
+    sums = sum_arrays(traced.run, traced.run.microbatches)
     (func,) = [f for f in graphs(traced.tracer.module) if _name(f) == TRAIN]
     batch = [given.type for given in read_inputs(func) if given.role == "field"]
     return Held(
@@ -75,11 +75,11 @@ def held_by(traced: Traced) -> Held:
     )
 
 
-def sum_arrays(run: RunConfig) -> int:
-    """Partial sums of gradients that wait at once: one, or those of a tree."""
-    if run.microbatches == 1:
+def sum_arrays(run: RunConfig, calls: int) -> int:
+    """Partial sums of gradients that wait at once while so many calls give some: one, or those of a tree."""
+    if calls == 1:
         return 0
-    return math.ceil(math.log2(run.microbatches)) if run.deterministic else 1
+    return math.ceil(math.log2(calls)) if run.deterministic else 1
 
 
 def _bytes(types: Iterable[TensorType]) -> int:

@@ -70,6 +70,7 @@ class Stacking:
     clock: Clock | None = None
     remember: Callable[[Mapping[int, float]], None] = lambda measured: None
     measured: dict[int, float] = field(factory=dict, init=False)
+    _told: bool = field(default=False, init=False)
     _calls: dict[tuple[int, int], StackedCall] = field(factory=dict, init=False)
 
     @property
@@ -107,8 +108,11 @@ class Stacking:
         """`  stacking   measured at the first step`, a row of the lowering report."""
         return f"  {'stacking':25} {self.why}"
 
-    def line(self) -> str:
-        """What is said once the degree was measured."""
+    def news(self) -> str | None:
+        """What is said once, when the degree was measured."""
+        if self._told or not self.measured:
+            return None
+        self._told = True
         each = "; ".join(
             f"{degree} {milliseconds(seconds)}, model {milliseconds(self.models[degree])}"
             for degree, seconds in self.measured.items()
