@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from mlir import ir
 
 from sexpgpu.dialects.groups import group_of
@@ -56,6 +56,10 @@ class Traffic:
     moved: int
     least: int
     seconds: float
+
+    def launched(self, kernels: int) -> Traffic:
+        """The same bytes by another number of kernels."""
+        return evolve(self, kernels=kernels, seconds=self.seconds + (kernels - self.kernels) * BETWEEN)
 
     def times(self, count: int) -> Traffic:
         """`count` calls."""
