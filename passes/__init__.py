@@ -41,6 +41,7 @@ PASSES: dict[str, Callable[[], type[Pass]]] = {
         "recompute",
         "stack",
         "place-casts",
+        "parameter-results",
         "fuse",
         "schedule",
         "plan-memory",
@@ -66,6 +67,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     "cuda": (
         "sx-stack",
         "sx-place-casts",
+        "sx-parameter-results",
         "sx-fuse=target=cuda",
         "sx-schedule",
         "sx-to-gpu",

@@ -8,17 +8,29 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from sexpgpu.data.source import FieldSource, Source
 from sexpgpu.diag import Span
 from sexpgpu.tensortype import TensorType
 
 InputRole = Literal[
-    "param", "buffer", "state", "grad", "field", "ctx", "step_sum", "carry", "prompt", "observed", "value"
+    "param", "buffer", "state", "grad", "field", "ctx", "step_sum", "carry", "prompt", "observed", "value", "narrow"
 ]
 OutputRole = Literal[
-    "loss", "metric", "weight", "counter", "grad", "param", "buffer", "state", "step_term", "sample", "carry", "value"
+    "loss",
+    "metric",
+    "weight",
+    "counter",
+    "grad",
+    "param",
+    "buffer",
+    "state",
+    "step_term",
+    "sample",
+    "carry",
+    "value",
+    "narrow",
 ]
 SampleForm = Literal["text", "image", "array"]
 Reduction = Literal["mean", "sum", "max", "last"]
@@ -31,7 +43,8 @@ class Input:
     `param`, `buffer`, `grad`: a path. `state`: `path/state-name`. `field`: a loader field. `ctx`: one of
     `CONTEXT`. `step_sum`: the total over the step of the `step_term` of the same name. `carry`: a number, the place in
     a generator's state. `prompt`: the ids of the text that a generator is to go on from. `observed`: a metric of an
-    evaluation, by its full name. Of a stacked graph, `part` is the microbatch that it is of, from 0; None: of all.
+    evaluation, by its full name. `narrow`: the `param` of the same name, cast to a narrower dtype, which a device keeps.
+    Of a stacked graph, `part` is the microbatch that it is of, from 0; None: of all.
     """
 
     role: InputRole
@@ -43,7 +56,8 @@ class Input:
 
 @frozen
 class Output:
-    """A result of a graph. A `weight` belongs to the `metric` of the same name; a metric without one weighs its rows.
+    """A result of a graph. A `weight` belongs to the `metric` of the same name; a metric without one weighs its rows. A
+    `narrow` is the `param` of the same name, cast to a narrower dtype.
 
     `then` names the graph (one scalar in, one out) that maps the reduced value of a metric before it is sent. Of a
     stacked graph, `part` is the microbatch that it is of, from 0; None: the sum over all.
@@ -88,6 +102,18 @@ class Graph:
     rows: int | None = None  # records in its batch, where it reads one
     counters: tuple[tuple[str, int], ...] = ()  # counters known at compile time, per microbatch
     stacked: int = 1  # microbatches that one call runs
+
+    @property
+    def narrows(self) -> bool:
+        """Whether all it does is to cast a parameter."""
+        return bool(self.outputs) and all(output.role == "narrow" for output in self.outputs)
+
+    @property
+    def offered(self) -> Graph:
+        """The graph as the loop calls it, which knows nothing of narrow parameters."""
+        inputs = tuple([given for given in self.inputs if given.role != "narrow"])
+        outputs = tuple([given for given in self.outputs if given.role != "narrow"])
+        return evolve(self, inputs=inputs, outputs=outputs)
 
 
 @frozen

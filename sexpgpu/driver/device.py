@@ -34,10 +34,11 @@ from sexpgpu.runtime.planned import Planned
 
 @frozen(eq=False)
 class _Loaded:
-    """Plans whose kernels the device has."""
+    """Plans whose kernels the device has, and what makes the narrow parameters that their graphs read."""
 
     plans: DevicePlans
     functions: Mapping[str, Function]
+    narrowed: Narrowed
 
 
 @define(eq=False)
@@ -102,7 +103,7 @@ class DeviceEngine:
         functions: dict[str, Function] = {}
         for module in plans.modules:
             functions |= self.pool.driver.load(module)
-        return _Loaded(plans, functions)
+        return _Loaded(plans, functions, Narrowing(plans.plans, functions, self._arena))
 
 
 @define(eq=False)

@@ -1,7 +1,8 @@
 """What the kernels of a step read and write, the least that any could, and how long a GPU should take: a model.
 
 The least counts the operands and results of products and attention, each once for each product that reads or makes it,
-and of updates the parameters, states and gradients: what stays if everything else happened in registers. A kernel takes
+and of updates the parameters, states and gradients: what stays if everything else happened in registers. Narrow
+parameters that an update gives beside them are moved, and are no part of the least. A kernel takes
 as long as its bytes or its arithmetic do, whichever is longer, and what passes between two kernels of one graph.
 """
 
@@ -17,7 +18,7 @@ from mlir import ir
 from sexpgpu.dialects.groups import group_of
 from sexpgpu.dialects.opdef import Composite, Constant, Contract, Dense, Index, Kind, Window
 from sexpgpu.dialects.read import attrs_of, definition_of
-from sexpgpu.dialects.signature import type_of
+from sexpgpu.dialects.signature import output_roles, terminator_of, type_of
 from sexpgpu.passes.flow import operations_of
 from sexpgpu.passes.gpu.annotation import read_launches
 from sexpgpu.plan.allocation import device_bytes
@@ -131,7 +132,10 @@ def _is_number(value: Any) -> bool:
 
 def _least(op: Any, inside: list[Any], update: bool) -> int:
     if update:
-        return sum(device_bytes(type_of(v)) for v in (*op.operands, *op.results))
+        func = op.parent
+        returned = zip(terminator_of(func).operands, output_roles(func), strict=True)
+        beside = {value for value, role in returned if role == "narrow"}
+        return sum(device_bytes(type_of(v)) for v in (*op.operands, *op.results) if v not in beside)
     products = [inner for inner in inside if _is_product(_kind(inner))]
     if not products:
         return 0

@@ -198,15 +198,17 @@ class Place:
 class DeviceArray:
     """A tensor on a device, in row-major order from byte `offset` of memory that it holds on to.
 
-    `dtype` is that of its elements on the host, where bf16 is float32 with rounded values.
+    `dtype` is that of its elements on the host, where bf16 is float32 with rounded values. `narrow` is the same tensor
+    cast to a narrower dtype, where there is one; it goes with it.
     """
 
-    __slots__ = ("memory", "offset", "type")
+    __slots__ = ("memory", "narrow", "offset", "type")
 
     def __init__(self, type: TensorType, memory: Block | Place, offset: int) -> None:
         self.type = type
         self.memory = memory
         self.offset = offset
+        self.narrow: DeviceArray | None = None
 
     @property
     def address(self) -> int:

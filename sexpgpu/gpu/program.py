@@ -10,7 +10,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from sexpgpu.diag import Span
-from sexpgpu.experiment import Graph
+from sexpgpu.experiment import Graph, Input, Output
 from sexpgpu.gpu.bind import Bound, bind
 from sexpgpu.gpu.driver import Function
 from sexpgpu.gpu.memory import ALIGNMENT, Block, DeviceArray, Pool
@@ -21,6 +21,8 @@ from sexpgpu.tensortype import TensorType
 
 Origin = tuple[str, Span | None]
 Explain = Callable[[Sequence[NDArray[Any]]], Origin | None]
+Narrowed = Callable[[DeviceArray], DeviceArray]
+"""Gives a parameter in the narrower dtype in which graphs read it."""
 
 
 @define(eq=False)
@@ -55,10 +57,14 @@ class DeviceProgram:
         functions: Mapping[str, Function],
         arena: DeviceArena,
         explain: Explain | None = None,
+        narrowed: Narrowed | None = None,
     ) -> None:
-        """`explain` runs the same graph on the host, to find what first is not finite."""
+        """`explain` runs the same graph on the host, to find what first is not finite; `narrowed` makes what the graph
+        reads of parameters beside them.
+        """
         self.plan = plan
-        self.spec: Graph = plan.spec
+        self.spec: Graph = plan.spec.offered
+        self._narrowed = narrowed
         self._explain = explain
         self._functions = functions
         self._arena = arena
@@ -71,15 +77,17 @@ class DeviceProgram:
         self, inputs: Sequence[DeviceArray | NDArray[Any]], into: Sequence[DeviceArray | None] = ()
     ) -> list[DeviceArray]:
         """Queue the graph. `NoMemory` where there is none for what it needs."""
-        bound = self._ready()
         given = self._on_device(inputs)
-        targets = list(into) if into else [None] * len(self.plan.results)
+        given += self._narrow(given)
+        bound = self._ready()
         outputs = self.spec.outputs
+        targets = list(into) if into else [None] * len(outputs)
         results = [
             self._pool.array(output.type) if target is None else target
             for output, target in zip(outputs, targets, strict=True)
         ]
-        self._run(bound, tuple([array.address for array in (*given, *results)]))
+        narrow = self._give_narrow(results)
+        self._run(bound, tuple([array.address for array in (*given, *results, *narrow)]))
         self._pool.writes += 1
         return results
 
@@ -125,6 +133,26 @@ class DeviceProgram:
             given.append(placed if placed.address % VECTOR == 0 else self._straight(placed))
         return given
 
+    def _narrow(self, given: Sequence[DeviceArray]) -> list[DeviceArray]:
+        """The narrow parameters that the graph reads, of those it is given."""
+        wanted = self.plan.spec.inputs[len(given) :]
+        if not wanted:
+            return []
+        assert self._narrowed is not None, "a graph that reads narrow parameters is given what makes them"
+        params = _parameters(self.spec.inputs, given)
+        return [self._narrowed(params[slot.name]) for slot in wanted]
+
+    def _give_narrow(self, results: Sequence[DeviceArray]) -> list[DeviceArray]:
+        """Memory for the narrow parameters that the graph gives, which go with the parameters."""
+        for result in results:
+            result.narrow = None
+        params = _parameters(self.spec.outputs, results)
+        made = []
+        for slot in self.plan.spec.outputs[len(results) :]:
+            params[slot.name].narrow = narrow = self._pool.array(slot.type)
+            made.append(narrow)
+        return made
+
     def _straight(self, array: DeviceArray) -> DeviceArray:
         copy = DeviceArray(array.type, self._pool.block(array.type.nbytes), 0)
         copy_array(self._pool, copy, array)
@@ -144,6 +172,10 @@ class DeviceProgram:
 
     def _constants_of(self, plan: GraphPlan) -> Sequence[int]:
         return [array.address for array in self._constants[id(plan)]]
+
+
+def _parameters(slots: Sequence[Input] | Sequence[Output], arrays: Sequence[DeviceArray]) -> dict[str, DeviceArray]:
+    return {slot.name: array for slot, array in zip(slots, arrays, strict=True) if slot.role == "param"}
 
 
 def on_host(array: DeviceArray | NDArray[Any]) -> NDArray[Any]:

@@ -1,0 +1,73 @@
+"""Narrow parameters: a run that keeps them is, bit for bit, the run whose graphs cast for themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.gpu.test_engine import evaluated, sexpgpu, steps, tensors, trained
+from tests.gpu.test_generators import FILE, samples
+from tests.trace.experiments import write
+
+RUN = "(defrun :steps 4 :microbatches 2 :precision :bf16 :clip-norm 0.5 :seed 1)"
+
+
+def same_bits(file: Path, *flags: object) -> None:
+    """The run with and without narrow parameters."""
+    _, kept = trained(file, "sim", *flags)
+    other = file.parent / "casting"
+    done = sexpgpu("run", file, "--device", "sim", "--out", other, "--skip", "parameter-results", "--quiet", *flags)
+    assert done.returncode == 0, done.stderr
+    assert steps(kept) == steps(other)
+    assert evaluated(kept) == evaluated(other)
+    wanted, found = tensors(other), tensors(kept)
+    assert found.keys() == wanted.keys()
+    assert all(np.array_equal(found[key], array) for key, array in wanted.items())
+
+
+OPTIMIZERS = '(def optimizer (optimizer-groups (ema 0.5 (adam :lr 0.05)) (group "*.bias" (sgd :lr 0.2))))'
+
+
+def test_several_microbatches_a_view_and_batches_of_another_size(tmp_path: Path) -> None:
+    same_bits(write(tmp_path, run=RUN, optimizer=OPTIMIZERS))
+
+
+def test_the_trained_parameters_are_evaluated(tmp_path: Path) -> None:
+    same_bits(write(tmp_path, run=RUN, optimizer="(def optimizer (adam :lr 0.05))"))
+
+
+def test_a_resumed_run_is_the_run_that_never_stopped(tmp_path: Path) -> None:
+    file = write(tmp_path, run=RUN, optimizer=OPTIMIZERS)
+    _, whole = trained(file, "sim")
+    for flags in (("--steps", 2), ("--resume", "latest")):
+        done = sexpgpu("run", file, "--device", "sim", "--out", tmp_path / "two", "--quiet", *flags)
+        assert done.returncode == 0, done.stderr
+    resumed = tensors(tmp_path / "two")
+    assert all(np.array_equal(resumed[key], array) for key, array in tensors(whole).items())
+
+
+def test_a_refused_step_leaves_the_narrow_parameters(tmp_path: Path) -> None:
+    file = write(tmp_path, run=RUN, optimizer=OPTIMIZERS)
+    records = np.load(tmp_path / "x.npy")
+    records[5] = np.inf
+    np.save(tmp_path / "x.npy", records)
+    same_bits(file)
+
+
+def test_parameters_that_nothing_changes(tmp_path: Path) -> None:
+    """One is frozen, and another of its type is trained."""
+    model = """(defmodel net ()
+  (defparam first (3 3) :init (normal 0.5) :frozen t)
+  (defparam second (3 3) :init (normal 0.5))
+  (defsub out (linear 3 2))
+  (forward (x) (out (tanh (matmul (tanh (matmul x first)) second)))))"""
+    same_bits(write(tmp_path, run=RUN, model=model))
+
+
+def test_generators_read_them(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("abcd efgh ijkl. " * 40, "utf-8")
+    file = tmp_path / "story.sx"
+    file.write_text(FILE.replace("(defrun :steps 4", "(defrun :steps 4 :precision :bf16"), "utf-8")
+    same_bits(file)
+    assert samples(tmp_path / "out-sim") == samples(tmp_path / "casting") != []
