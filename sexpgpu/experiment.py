@@ -43,7 +43,7 @@ class Input:
     `param`, `buffer`, `grad`: a path. `state`: `path/state-name`. `field`: a loader field. `ctx`: one of
     `CONTEXT`. `step_sum`: the total over the step of the `step_term` of the same name. `carry`: a number, the place in
     a generator's state. `prompt`: the ids of the text that a generator is to go on from. `observed`: a metric of an
-    evaluation, by its full name. `narrow`: the `param` of the same name, cast to a narrower dtype, which a device keeps.
+    evaluation, by its full name. `narrow`: the `param` of the same name, cast to a narrower dtype, which devices do.
     Of a stacked graph, `part` is the microbatch that it is of, from 0; None: of all.
     """
 

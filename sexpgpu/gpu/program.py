@@ -174,7 +174,7 @@ class DeviceProgram:
         return [array.address for array in self._constants[id(plan)]]
 
 
-def _parameters(slots: Sequence[Input] | Sequence[Output], arrays: Sequence[DeviceArray]) -> dict[str, DeviceArray]:
+def _parameters(slots: Sequence[Input | Output], arrays: Sequence[DeviceArray]) -> dict[str, DeviceArray]:
     return {slot.name: array for slot, array in zip(slots, arrays, strict=True) if slot.role == "param"}
 
 
