@@ -33,7 +33,7 @@ Commands = Callable[[Sequence[int]], Sequence[Command]]
 
 @frozen(eq=False)
 class Source:
-    """A library that is open: its `name` with its version; `ways` gives those to compute a graph, or why there is none."""
+    """A library that is open: its name and version; `ways` gives those to compute a graph, or why there is none."""
 
     name: str
     ways: Callable[[Any], Ways | str]
