@@ -83,7 +83,7 @@ def choose(experiment: Experiment, plans: DevicePlans, by: Choosing) -> Chosen:
     run = experiment.run
     share = run.microbatches // by.ranks
     each = " on each device" if by.ranks > 1 else ""
-    if share == 1:
+    if share < 2:  # less than one is refused elsewhere
         return Chosen((1,), f"1: a step has one microbatch{each}")
     if run.deterministic:
         return Chosen((1,), "1: the run is deterministic")
