@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, ClassVar, cast
@@ -54,6 +55,8 @@ from sexpgpu.passes.gpu.members import members_of
 from sexpgpu.passes.gpu.multi_tensor import Names
 from sexpgpu.passes.gpu.multi_tensor import lower as lower_many
 from sexpgpu.passes.gpu.primitive import primitive_flow
+from sexpgpu.passes.gpu.recurrence import lower as lower_recurrence
+from sexpgpu.passes.gpu.recurrence import recurrence_of
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.passes.gpu.views import Views
 from sexpgpu.plan.records import Launches
@@ -74,6 +77,7 @@ FILES: dict[Family, str] = {
 """The file that lowers each family."""
 
 
+Lower = Callable[[Task], Launches]
 _SWAPPED = (0, 2, 1, 3)
 
 
@@ -113,6 +117,13 @@ class _Device:
         operations = operations_of(func)
         for op, behind in pairwise(operations):
             if (found := loop_of(op)) is not None:
+                if (recurrence := recurrence_of(self.context, op, *found)) is not None:
+                    operands, results = list(dict.fromkeys(op.operands)), list(op.results)
+                    call, _ = self._outliner.outline(
+                        "scan", [op], behind, copied=(), operands=operands, results=results
+                    )
+                    self._call(call, views, partial(lower_recurrence, recurrence=recurrence))
+                    continue
                 self._loop(op, found[0], views)
                 self._lower_body(found[1])
                 continue
@@ -168,6 +179,12 @@ class _Device:
             old.replace_all_uses_with(new)
         self.context.erase(op)
 
+    def _outlined(self, family: Family, op: Any, behind: Any) -> Any:
+        """The call of a group of one operation, in that operation's place."""
+        operands, results = list(dict.fromkeys(op.operands)), list(op.results)
+        call, _ = self._outliner.outline(family, [op], behind, copied=(), operands=operands, results=results)
+        return call
+
     def _lower_body(self, func: Any) -> None:
         """The body of a loop, which several loops may share."""
         symbol = ir.StringAttr(func.attributes["sym_name"]).value
@@ -212,7 +229,8 @@ class _Device:
             views.append(back.owner)
         return ops, results, views
 
-    def _call(self, call: Any, views: Views) -> None:
+    def _call(self, call: Any, views: Views, write: Lower | None = None) -> None:
+        """Kernels for a group, by `write` where its family is not to say."""
         found = group_of(call)
         assert found is not None
         group, func = found
@@ -225,7 +243,7 @@ class _Device:
             func.erase()
             return
         task = Task(self.target, group.symbol, primitive_flow(self.context, func), layouts)
-        lowered = self._of_many(call, task) or _lower(group.family, task)
+        lowered = write(task) if write is not None else self._of_many(call, task) or _lower(group.family, task)
         whole = Task(self.target, group.symbol, read_flow(func), layouts)
         write_launches(func, evolve(lowered, library=library_for(group.family, whole, zeros)))
         self.kernels += len(lowered.kernels)
@@ -238,7 +256,7 @@ class _Device:
 
 
 def _lower(family: Family, task: Task) -> Launches:
-    write = cast(Callable[[Task], Launches], import_module(f"sexpgpu.passes.gpu.{FILES[family]}").lower)
+    write = cast(Lower, import_module(f"sexpgpu.passes.gpu.{FILES[family]}").lower)
     return write(task)
 
 

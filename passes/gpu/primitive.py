@@ -12,6 +12,8 @@ from mlir import ir
 
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.groups import group_of
+from sexpgpu.dialects.loops import inline
 from sexpgpu.dialects.opdef import Composite, OpDef, Reduce
 from sexpgpu.dialects.read import attrs_of, definition_of
 from sexpgpu.dialects.signature import type_of
@@ -21,9 +23,15 @@ from sexpgpu.tensortype import TensorType
 
 
 def primitive_flow(context: Context, func: Any) -> Dataflow:
-    """What a group's function computes, as operations that no other operation is made of; attention is left whole."""
+    """What a group's function, or a loop's body, computes, as operations that no other operation is made of.
+
+    Groups within are taken apart; attention is left whole, and so are loops.
+    """
     scratch = ir.Module.create(loc=func.location)
     copy = func.operation.clone(ir.InsertionPoint(scratch.body))
+    for op, own in zip(operations_of(copy)[:-1], operations_of(func)[:-1], strict=True):
+        if (group := group_of(own)) is not None:
+            _inline(context, op, group[1])
     pending = operations_of(copy)[:-1]
     while pending:
         op = pending.pop(0)
@@ -32,7 +40,15 @@ def primitive_flow(context: Context, func: Any) -> Dataflow:
             pending = [*_decompose(context, op, record), *pending]
         elif record is not None and isinstance(record.kind, Reduce) and _of_one(op):
             _fold_one(context, op, record.kind)
-    return read_flow(copy)
+    return read_flow(copy, bodies=False)
+
+
+def _inline(context: Context, op: Any, func: Any) -> None:
+    """Put the operations of a group in the place of its call."""
+    _, results = inline(Builder(context, ir.InsertionPoint(op), op.location), func, list(op.operands))
+    for old, new in zip(op.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    context.erase(op)
 
 
 def _taken_apart(record: OpDef) -> bool:
