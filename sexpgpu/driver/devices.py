@@ -19,6 +19,8 @@ from sexpgpu.driver.device_memory import (
 )
 from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.driver.kernels import prepare_kernels
+from sexpgpu.driver.lowered_libraries import absent
+from sexpgpu.driver.lowering_text import note_line
 from sexpgpu.driver.memory import Limit, admission
 from sexpgpu.driver.planning import prepare
 from sexpgpu.experiment import Experiment, Generator
@@ -136,7 +138,11 @@ def lowering_text(done: Compilation, device: Device, kernels: DevicePlans | None
     if kernels is None:
         return ""
     patterns = "off" if "raise" in done.passes.skip else "on"
-    return f"lowering: {device.words}, patterns {patterns}\n{kernels.lowering}"
+    libraries = device.pool.driver.libraries if device.pool is not None else None
+    lacking = [absent(reason) for reason in libraries.absent()] if libraries is not None else []
+    return "\n".join(
+        [f"lowering: {device.words}, patterns {patterns}", kernels.lowering, *(note_line(*note) for note in lacking)]
+    )
 
 
 def engine_of(done: Compilation, device: Device, kernels: DevicePlans | None) -> tuple[Engine, Arrays]:

@@ -5,18 +5,16 @@ Everything is read from the module, so no device has to be there.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 from attrs import evolve
 
-from sexpgpu.dialects.groups import group_of
 from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.compile import Compilation, conclude
 from sexpgpu.driver.device_memory import device_needs
-from sexpgpu.driver.explain_text import plural, size
+from sexpgpu.driver.explain_text import size
 from sexpgpu.driver.lowered import FAMILIES, cpu_lowering, functions_of, rows_of
+from sexpgpu.driver.lowered_libraries import library_calls, not_installed
 from sexpgpu.driver.lowering import Lowering
 from sexpgpu.driver.lowering_text import text_of
 from sexpgpu.driver.memory import limit_of
@@ -24,8 +22,6 @@ from sexpgpu.driver.pipeline import run_named
 from sexpgpu.driver.stacking import Choosing, Chosen, choose, gradient_bytes, graph_of, with_predictions, without
 from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, copied, total, traffic_of
 from sexpgpu.passes.base import graphs
-from sexpgpu.passes.flow import operations_of
-from sexpgpu.passes.gpu.annotation import read_launches
 from sexpgpu.passes.gpu.plans import device_plans_of
 
 
@@ -41,7 +37,7 @@ def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering
     conclude(done, map(read_graph, graphs(done.module)))
     chosen = _stacked(done, CHIPS[chip], timed=device == "cuda")
     report = device_lowering(done, chip, f"{device} {chip}, no device opened", chosen.likely)
-    return evolve(report, notes=(*report.notes, ("stacking", chosen.why)))
+    return evolve(report, notes=(*report.notes, ("stacking", chosen.why), *not_installed()))
 
 
 def _stacked(done: Compilation, chip: Chip, timed: bool) -> Chosen:
@@ -64,7 +60,7 @@ def device_lowering(done: Compilation, target: str, device: str, degree: int) ->
     what runs it, in words.
     """
     chip = CHIPS[target]
-    return Lowering(device, rows_of(done), (*_notes(chip, step_traffic(done, chip, degree)), *_libraries(done)))
+    return Lowering(device, rows_of(done), (*_notes(chip, step_traffic(done, chip, degree)), *library_calls(done)))
 
 
 def lowering_below(done: Compilation, target: str, degree: int) -> str:
@@ -95,22 +91,6 @@ def _notes(chip: Chip, step: list[Traffic]) -> Iterator[tuple[str, str]]:
     yield "predicted", f"{_time(whole.seconds)} on {chip.name} (data sheet)"
     for each in by_family(step):
         yield f"  {FAMILIES[each.family]}", _line(each)
-
-
-def _libraries(done: Compilation) -> Iterator[tuple[str, str]]:
-    """Of the steps that a library could compute, whether it is there to be measured."""
-    found: Counter[str] = Counter()
-    for _, func in functions_of(done):
-        for op in operations_of(func)[:-1]:
-            group = group_of(op)
-            launches = read_launches(group[1]) if group is not None else None
-            if group is not None and launches is not None and launches.library is not None:
-                found[group[0].family] += 1
-    for family, count in found.items():
-        if find_spec("cudnn") is None:
-            yield family, "own kernels: cuDNN is not installed"
-        else:
-            yield family, f"{plural(count, 'call')} by cuDNN or own kernels, as a GPU measures them"
 
 
 def _line(each: Traffic) -> str:

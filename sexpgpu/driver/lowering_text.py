@@ -34,8 +34,13 @@ def _lines(report: Lowering) -> Iterator[str]:
         yield from _families(row)
         yield from _memory(row)
         yield from map(_launch, row.launches)
-    for name, text in report.notes:
-        yield f"  {name:{NAME}} {text}"
+    for note in report.notes:
+        yield note_line(*note)
+
+
+def note_line(name: str, text: str) -> str:
+    """A note on the run, as a line of the report."""
+    return f"  {name:{NAME}} {text}"
 
 
 def _launch(launch: Launch) -> str:

@@ -34,7 +34,15 @@ _CODE = ("dialects", "passes", "plan")
 """The folders whose code decides what a plan says."""
 _RECORDS = ("experiment.py", "tensortype.py", "diag/record.py")
 """The files beside them whose records a plan holds."""
-_REPORT = ("lowered.py", "lowered_device.py", "lowering.py", "lowering_text.py", "stacking.py", "traffic.py")
+_REPORT = (
+    "lowered.py",
+    "lowered_device.py",
+    "lowered_libraries.py",
+    "lowering.py",
+    "lowering_text.py",
+    "stacking.py",
+    "traffic.py",
+)
 """The files of this folder that write the lowering report, which plans of a GPU hold."""
 
 

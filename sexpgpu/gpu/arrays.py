@@ -103,6 +103,10 @@ class DeviceArrays:
         self.pool.refused.clear()
         return told
 
+    def library_refusals(self) -> list[str]:
+        libraries = self.pool.driver.libraries
+        return [] if libraries is None else libraries.news()
+
     def captured(self) -> Captured:
         captures = self.pool.captures
         return Captured(captures.held, captures.peak, captures.reserved)

@@ -96,6 +96,10 @@ class Arrays(Protocol):
         """The sizes of requests that were refused since this was asked last, whether or not a second try met them."""
         ...
 
+    def library_refusals(self) -> list[str]:
+        """What libraries of the device refused to compute since this was asked last, a line each, with the reason."""
+        ...
+
     def captured(self) -> Captured | None:
         """What captured launches take, on a device that has any."""
         ...
@@ -164,6 +168,9 @@ class HostArrays:
         return None
 
     def refusals(self) -> list[int]:
+        return []
+
+    def library_refusals(self) -> list[str]:
         return []
 
     def captured(self) -> Captured | None:

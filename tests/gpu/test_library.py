@@ -120,7 +120,10 @@ def test_why_a_library_refuses_is_kept(plans: DevicePlans) -> None:
     (found,) = ran(plans, operands(), libraries, SimDriver(Checks()))
     (wanted,) = ran(plans, operands(), None, SimDriver(Checks()))
     np.testing.assert_array_equal(found, wanted)
-    assert libraries.refused == {libraries_of(plans)[0]: "stand-in 1: no algorithm"}
+    assert libraries.refused == {libraries_of(plans)[0]: "no algorithm"}
+    wanted_line = "stand-in 1 does not compute a product of bf16[1, 192, 160] and bf16[1, 160, 224]: no algorithm"
+    assert libraries.news() == [wanted_line]
+    assert libraries.news() == [], "told once"
 
 
 def test_work_spaces_are_shared_and_bounded() -> None:

@@ -18,7 +18,7 @@ from sexpgpu.diag import SxError
 from sexpgpu.gpu.choices import Choices, key_of
 from sexpgpu.gpu.driver import Call, Command, Driver, Execute, NoMemory
 from sexpgpu.plan.arena import aligned
-from sexpgpu.plan.library import Library, LibraryTensor
+from sexpgpu.plan.library import AttentionGraph, ConvolutionGraph, Library, LibraryTensor, ProductGraph
 from sexpgpu.plan.records import Launches
 
 REPEATS, CALLS = 5, 4
@@ -52,6 +52,16 @@ class Libraries:
     chosen: dict[Library, str] = field(factory=dict, init=False)
     refused: dict[Library, str] = field(factory=dict, init=False)
     _ready: dict[Library, Ways] = field(factory=dict, init=False)
+    _news: list[str] = field(factory=list, init=False)
+
+    def absent(self) -> list[str]:
+        """Why libraries are not there, one line each."""
+        return list(dict.fromkeys(source for source in self.sources.values() if isinstance(source, str)))
+
+    def news(self) -> list[str]:
+        """What was refused since this was asked last, one line each."""
+        told, self._news = self._news, []
+        return told
 
     def choose(self, driver: Driver, how: Launches, sizes: Sequence[int], own: Commands) -> Execute | None:
         """What to call in the stead of a step's kernels; None where they are to run.
@@ -67,7 +77,7 @@ class Libraries:
             key = key_of(__version__, driver.name, source.name, repr(how))
             times = self.choices.find(key, (KERNELS, *ways))
             if times is None:
-                times = self._measured(driver, library, ways, sizes, own)
+                times = self._measured(driver, library, source, sizes, own)
                 if times is None:
                     return None
                 self.choices.keep(key, times)
@@ -78,12 +88,16 @@ class Libraries:
         if library not in self._ready:
             found = source.ways(library)
             if isinstance(found, str):
-                self.refused[library] = f"{source.name}: {found}"
+                self._refuse(library, source, found)
             self._ready[library] = {} if isinstance(found, str) else found
         return self._ready[library]
 
+    def _refuse(self, library: Library, source: Source, reason: str) -> None:
+        self.refused[library] = reason
+        self._news.append(f"{source.name} does not compute {shown(library)}: {reason}")
+
     def _measured(
-        self, driver: Driver, library: Library, ways: Ways, sizes: Sequence[int], own: Commands
+        self, driver: Driver, library: Library, source: Source, sizes: Sequence[int], own: Commands
     ) -> dict[str, float] | None:
         """Seconds of each way, on zeros; None where the device has no memory for that, or fails at the kernels."""
         offsets = [0]
@@ -96,13 +110,13 @@ class Libraries:
         driver.fill(base, 0, offsets[-1])
         places = [base + offset for offset in offsets[:-1]]
         arguments = np.array(addresses_of(library, places), np.uint64)
-        times, good = {}, dict(ways)
+        times, good = {}, dict(self._ready[library])
         try:
-            for name, execute in ways.items():
+            for name, execute in self._ready[library].items():
                 try:
                     times[name] = _seconds(driver, [Call(execute, arguments)])
                 except SxError as fault:
-                    self.refused[library] = fault.diagnostic.actual or fault.diagnostic.message
+                    self._refuse(library, source, fault.diagnostic.actual or fault.diagnostic.message)
                     del good[name]
             self._ready[library] = good
             times[KERNELS] = _seconds(driver, own(places))
@@ -111,6 +125,12 @@ class Libraries:
         finally:
             driver.free(base)
         return times
+
+
+def shown(library: Library) -> str:
+    """A graph in a few words, for people."""
+    kinds = {AttentionGraph: "attention", ProductGraph: "a product", ConvolutionGraph: "a convolution"}
+    return f"{kinds[type(library)]} of {' and '.join(str(each.type) for each in library.tensors[:2])}"
 
 
 def addresses_of(library: Library, places: Sequence[int]) -> list[int]:
