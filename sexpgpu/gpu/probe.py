@@ -6,6 +6,7 @@ The driver's library is looked for before anything of it is called: without it s
 from __future__ import annotations
 
 from importlib import import_module, util
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from attrs import frozen
@@ -54,7 +55,7 @@ def shown_driver(version: int) -> str:
 
 def probe() -> list[Probe]:
     """Driver, GPUs, then the libraries, each looked at only where what it needs is there."""
-    return [*_driver(), _jit_link(), _cudnn(), _library("nccl", "NCCL", "a run takes one GPU")]
+    return [*_driver(), _jit_link(), _cudnn(), _cublaslt(), _nvmath(), _library("nccl", "NCCL", "a run takes one GPU")]
 
 
 def _driver() -> list[Probe]:
@@ -103,19 +104,35 @@ def _cudnn() -> Probe:
     """cuDNN and its frontend; the version is the library's own, which it says without a GPU."""
     from sexpgpu.gpu.library.cudnn import MINIMUM, shown_version
 
-    without = "attention runs as generated kernels"
+    without = "attention and convolutions run as generated kernels"
     found = _library("cudnn", "cuDNN", without)
     if not found.present:
         return found
     try:
         frontend: Any = import_module("cudnn")
-        version = int(frontend.backend_version())
+        found_version = int(frontend.backend_version())
     except (ImportError, RuntimeError, OSError) as fault:
         return Probe("cuDNN", False, f"its frontend does not load: {_reason(fault)}", without)
-    if version < MINIMUM:
-        detail = f"{shown_version(version)}, {shown_version(MINIMUM)} or newer is needed"
+    if found_version < MINIMUM:
+        detail = f"{shown_version(found_version)}, {shown_version(MINIMUM)} or newer is needed"
         return Probe("cuDNN", False, detail, without)
-    return Probe("cuDNN", True, f"{shown_version(version)}, {found.detail}")
+    return Probe("cuDNN", True, f"{shown_version(found_version)}, {found.detail}")
+
+
+def _cublaslt() -> Probe:
+    return _library("cublasLt", "cublasLt", _OWN_PRODUCTS)
+
+
+def _nvmath() -> Probe:
+    """The bindings of cublasLt, by their version: importing them is not needed for that, and calling needs a driver."""
+    try:
+        found = version("nvmath-python")
+    except PackageNotFoundError:
+        return Probe("nvmath-python", False, "not installed", f"{_OWN_PRODUCTS}; {INSTALL}")
+    return Probe("nvmath-python", True, found)
+
+
+_OWN_PRODUCTS = "products run as generated kernels"
 
 
 def _library(name: str, shown: str, without: str) -> Probe:

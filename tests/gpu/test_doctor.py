@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import util
+from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from sexpgpu.gpu import probe
 from sexpgpu.passes.gpu import plans
 from tests.gpu.test_engine import sexpgpu
 
-PARTS = ("cuda driver", "nvJitLink", "cuDNN", "NCCL", "libdevice")
+PARTS = ("cuda driver", "nvJitLink", "cuDNN", "cublasLt", "nvmath-python", "NCCL", "libdevice")
 
 
 def has_driver() -> bool:
@@ -37,6 +38,7 @@ def test_each_part_says_what_its_absence_means() -> None:
     for part in PARTS:
         assert found[part]["state"] in ("ok", "absent")
         assert found[part]["mend"] or found[part]["state"] == "ok"
+    assert [what for what in found if what in PARTS] == list(PARTS), "in an order that cannot hang"
 
 
 def test_libdevice_is_looked_for_in_the_text_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,6 +47,19 @@ def test_libdevice_is_looked_for_in_the_text_of_a_kernel(monkeypatch: pytest.Mon
     unlinked = SimpleNamespace(modules=(SimpleNamespace(text=".extern .func (.param .b32 r) __nv_erff"),))
     monkeypatch.setattr(plans, "device_plans_of", lambda module: unlinked)
     assert _libdevice().state == "missing"
+
+
+def test_the_bindings_of_cublaslt_are_told_by_their_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "version", lambda package: f"{package} 1.0.0")
+    assert probe._nvmath().detail == "nvmath-python 1.0.0"
+
+    def lacking(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(probe, "version", lacking)
+    found = probe._nvmath()
+    assert not found.present
+    assert probe.INSTALL in found.without
 
 
 @pytest.mark.parametrize(("version", "present"), [(91300, True), (91299, False), (92801, True)])
