@@ -12,7 +12,8 @@ from typing import Any
 from attrs import define, field, frozen
 
 from sexpgpu.dialects.opdef import Constant, Dense, Move
-from sexpgpu.dialects.signature import input_roles, output_roles, terminator_of
+from sexpgpu.dialects.read import definition_of
+from sexpgpu.dialects.signature import input_roles, output_roles
 from sexpgpu.passes.flow import operations_of
 from sexpgpu.passes.gpu.flat import is_flat
 from sexpgpu.passes.gpu.task import Task
@@ -39,23 +40,31 @@ class Members:
 
 
 def members_of(call: Any) -> Members | None:
-    """Those of a group that is all of an update; None for any other group, and where a result is given twice."""
+    """Those of a group that is all of an update but constants; None for any other group, and where it gives a result
+    twice.
+    """
     func = call.operation.parent
     roles = input_roles(func)
-    if "grad" not in roles or len(operations_of(func)) != 2:
+    if "grad" not in roles:
         return None
-    arguments = {argument: role for argument, role in zip(func.regions[0].blocks[0].arguments, roles, strict=True)}
+    *operations, end = operations_of(func)
+    computing = [
+        op for op in operations if (record := definition_of(op)) is None or not isinstance(record.kind, Constant)
+    ]
+    arguments = dict(zip(func.regions[0].blocks[0].arguments, roles, strict=True))
     given = [arguments.get(value) for value in call.operands]
-    returned = list(terminator_of(func).operands)
     results = list(call.results)
-    made = dict(zip(returned, output_roles(func), strict=True))
-    if None in given or "grad" not in given or len(made) < len(returned) or set(made) != set(results):
+    made = [(value, role) for value, role in zip(end.operands, output_roles(func), strict=True) if value in results]
+    role_of = dict(made)
+    if len(computing) != 1 or None in given or "grad" not in given or not len(made) == len(role_of) == len(results):
+        return None
+    if "param" not in role_of.values():
         return None
     return Members(
         frozenset(i for i, role in enumerate(given) if role in OWN),
-        frozenset(i for i, value in enumerate(results) if made[value] != SERIES),
+        frozenset(i for i, value in enumerate(results) if role_of[value] != SERIES),
         given.index("grad"),
-        next(i for i, value in enumerate(results) if made[value] == "param"),
+        next(i for i, value in enumerate(results) if role_of[value] == "param"),
     )
 
 

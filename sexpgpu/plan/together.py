@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attrs import define, evolve, field, frozen
+from numpy.typing import NDArray
 
 from sexpgpu.experiment import Experiment, Graph, Input, InputRole, Output
 from sexpgpu.plan.build import temporary_offsets
-from sexpgpu.plan.records import Given, GraphPlan, Into, Launch, Launches, Memory, Plans, Slot, Step
+from sexpgpu.plan.records import Fixed, Given, GraphPlan, Into, Launch, Launches, Memory, Plans, Slot, Step
 from sexpgpu.plan.tables import Row
 
 OWN: frozenset[InputRole] = frozenset({"param", "grad", "state"})
@@ -50,12 +51,15 @@ def updating(experiment: Experiment, plans: Plans) -> Updating:
 
 
 def takes_many(plan: GraphPlan) -> bool:
-    """Whether a graph is no more than kernels of many tensors, each result of them in the caller's memory."""
+    """Whether a graph is no more than kernels of many tensors: what they give is in the caller's memory, and what else
+    it gives is constant.
+    """
     if len(plan.steps) != 1 or not isinstance(plan.steps[0].how, Launches):
         return False
     (step,) = plan.steps
     given = all(isinstance(plan.slots[slot].home, Given) for slot in step.ins)
-    into = all(plan.slots[slot].home == Into(place) for place, slot in enumerate(plan.results))
+    homes = [plan.slots[slot].home for slot in plan.results]
+    into = all(home == Into(place) or isinstance(home, Fixed) for place, home in enumerate(homes))
     return given and into and any(launch.table is not None for launch in plan.steps[0].how.kernels)
 
 
@@ -71,7 +75,7 @@ def together(plans: Sequence[GraphPlan], name: str) -> Together:
 
 
 _Number = tuple[str, int]
-"""What an argument is, `in`, `out`, `narrow` or `made`, and the how manieth of these."""
+"""What an argument or result is, `in`, `out`, `narrow` or `made`, and the how manieth of these."""
 
 
 @define(eq=False)
@@ -80,6 +84,7 @@ class _Group:
 
     kernels: tuple[Launch, ...]
     arguments: dict[int, _Number]  # of the first call, by its own numbers
+    constants: dict[int, _Number]  # results that are the same for all
     rows: list[tuple[list[_Number], int]] = field(factory=list)
 
 
@@ -90,6 +95,8 @@ class _Together:
     inputs: list[Input] = field(factory=list)
     outputs: dict[str, list[Output]] = field(factory=lambda: {"out": [], "narrow": []})
     temporaries: list[int] = field(factory=list)
+    constants: list[NDArray[Any]] = field(factory=list)
+    fixed: dict[int, int] = field(factory=dict)  # of the results by their numbers, the constants
     groups: dict[Hashable, _Group] = field(factory=dict)
     shared: dict[tuple[str, str], int] = field(factory=dict)
     calls: list[tuple[tuple[int, ...], tuple[int, ...]]] = field(factory=list)
@@ -103,7 +110,12 @@ class _Together:
         count = len(step.ins)
         arguments: dict[int, _Number] = {n: ("in", read[_place(plan, slot)]) for n, slot in enumerate(step.ins)}
         common = tuple([arguments[n] for launch in kernels for n in launch.args if n < count])
-        key = (tuple([launch.kernel for launch in kernels]), common)
+        fixed = {
+            place: plan.constants[home.place]
+            for place, slot in enumerate(plan.results)
+            if isinstance(home := plan.slots[slot].home, Fixed)
+        }
+        key = (tuple([launch.kernel for launch in kernels]), common, tuple([x.tobytes() for x in fixed.values()]))
         group = self.groups.get(key)
         places = {number: _place(plan, slot) for number, slot in enumerate(step.outs, count)}
         for number, place in places.items():
@@ -115,9 +127,10 @@ class _Together:
             for number, size in enumerate(step.how.temporaries, count + len(step.outs)):
                 arguments[number] = ("made", len(self.temporaries))
                 self.temporaries.append(size)
-            group = self.groups[key] = _Group(kernels, arguments)
+            constant = {place: self._constant(plan.spec.outputs[place], array) for place, array in fixed.items()}
+            group = self.groups[key] = _Group(kernels, arguments, constant)
         group.rows.append(([arguments[n] for n in row.args], row.elements))
-        given = {place: arguments[number] for number, place in places.items()}
+        given = group.constants | {place: arguments[number] for number, place in places.items()}
         offered = [given[place][1] for place in sorted(given) if given[place][0] == "out"]
         self.calls.append((read, tuple(offered)))
 
@@ -135,6 +148,12 @@ class _Together:
         self.outputs[kind].append(self._named(slot))
         return kind, len(self.outputs[kind]) - 1
 
+    def _constant(self, slot: Output, array: NDArray[Any]) -> _Number:
+        made = self._output(slot)
+        self.fixed[made[1]] = len(self.constants)
+        self.constants.append(array)
+        return made
+
     def _named(self, slot: _Slot) -> _Slot:
         """A slot of the call that is being added, which has its own number in the name."""
         return evolve(slot, name=f"{len(self.calls)}/{slot.name}")
@@ -143,7 +162,8 @@ class _Together:
         outputs = [*self.outputs["out"], *self.outputs["narrow"]]
         count = len(self.inputs)
         given = [Slot(each.type, Given(place)) for place, each in enumerate(self.inputs)]
-        made = [Slot(each.type, Into(place)) for place, each in enumerate(outputs)]
+        homes = [Fixed(self.fixed[place]) if place in self.fixed else Into(place) for place in range(len(outputs))]
+        made = [Slot(each.type, home) for each, home in zip(outputs, homes, strict=True)]
         launches = tuple([launch for group in self.groups.values() for launch in self._launches(group)])
         slots = (*given, *made)
         results = tuple(range(count, len(slots)))
@@ -151,7 +171,7 @@ class _Together:
         how = Launches(launches, tuple(self.temporaries))
         step = Step(name, tuple(range(count)), results, how=how, workspace=(0, space))
         spec = Graph(name, name, tuple(self.inputs), tuple(outputs))
-        plan = GraphPlan(spec, slots, (step,), (), results, Memory(space, space, 0))
+        plan = GraphPlan(spec, slots, (step,), tuple(self.constants), results, Memory(space, space, 0))
         return Together(plan, tuple([read for read, _ in self.calls]), tuple([given for _, given in self.calls]))
 
     def _launches(self, group: _Group) -> Iterator[Launch]:

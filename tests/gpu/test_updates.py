@@ -1,0 +1,235 @@
+"""Updates of many parameters in one launch give, bit for bit, what kernels of one parameter give."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import frozen
+
+from sexpgpu.data.arrays import NUMPY_DTYPE
+from sexpgpu.dialects.context import open_context
+from sexpgpu.dialects.opdef import Array
+from sexpgpu.driver.compile import compile_in, finish
+from sexpgpu.driver.pipeline import whole
+from sexpgpu.experiment import Experiment, Graph
+from sexpgpu.gpu.memory import DeviceArray
+from sexpgpu.gpu.program import DeviceProgram
+from sexpgpu.gpu.transfer import upload
+from sexpgpu.gpu.updates import DeviceUpdates
+from sexpgpu.lang.limits import run_deep
+from sexpgpu.lang.selection import Selection
+from sexpgpu.passes import to_gpu
+from sexpgpu.passes.gpu.plans import device_plans_of
+from sexpgpu.plan.records import DevicePlans, GraphPlan, Launch, Launches
+from sexpgpu.plan.together import Updating, together, updating
+from sexpgpu.runtime.run import RunOptions, run
+from sexpgpu.sim.machine import Kernel, Machine
+from tests.gpu.devices import Simulated
+from tests.gpu.stacked import prepared
+from tests.gpu.test_engine import tensors, trained
+from tests.smoke import ROOT, link_data
+from tests.trace.experiments import write
+
+FORMS = {
+    "sgd": "(sgd :lr 0.1)",
+    "heavy": "(sgd :lr 0.1 :momentum 0.9 :dampening 0.3 :weight-decay 0.05)",
+    "nesterov": "(sgd :lr (lambda (s) (* 0.1 (expt 0.9 s))) :momentum 0.9 :nesterov t)",
+    "adam": "(adam :lr 0.05 :weight-decay 0.1)",
+    "adamw": "(adamw :lr (cosine-schedule 0.05 :warmup 2))",
+    "rmsprop": "(rmsprop :lr 0.02 :alpha 0.9 :momentum 0.8 :centered t)",
+    "adagrad": "(adagrad :lr 0.1 :lr-decay 0.05 :initial 0.5)",
+    "adadelta": "(adadelta)",
+    "lion": "(lion :lr 0.02 :weight-decay 0.3)",
+    "free": "(schedule-free-adamw :lr (lambda (s) (* 0.05 (min 1.0 (/ (+ s 1) 5)))))",
+    "ema": "(ema 0.7 (adam :lr 0.05) :every 3)",
+}
+"""Optimizers that update elements by themselves."""
+FOLDS = {"muon": "(muon)", "adafactor": "(adafactor)", "lamb": "(lamb :lr 0.02)"}
+"""Those that fold the elements of a parameter."""
+PART = """(defmodel part ()
+  (defparam w (437 3) :init (normal 1.0)) (defparam v (1024) :init (normal 1.0)) (defparam s () :init (normal 1.0))
+  (forward () (+ (+ (mean (square w)) (mean (square v))) (square s))))
+(defmodel matrix () (defparam w (7 3) :init (normal 1.0)) (forward () (mean (square w))))"""
+
+
+@frozen(eq=False)
+class Compiled:
+    experiment: Experiment
+    plans: DevicePlans
+
+    @property
+    def updating(self) -> Updating:
+        return updating(self.experiment, self.plans.plans)
+
+
+def compiled(file: Path, selection: Selection | None = None) -> Compiled:
+    with open_context() as context:
+        done = run_deep(lambda: compile_in(context, file, selection or Selection(), pipeline=None))
+        finish(done, whole("cuda", "sm_80"))
+        assert not done.diagnostics.errors, done.diagnostics.errors
+        assert done.experiment is not None
+        return Compiled(done.experiment, device_plans_of(done.module))
+
+
+def one_by_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> Compiled:
+    """The experiment with kernels that take one parameter."""
+    with monkeypatch.context() as patched:
+        patched.setattr(to_gpu, "members_of", lambda call: None)
+        return compiled(file)
+
+
+def zoo(folder: Path, run: str) -> Path:
+    """An experiment with an optimizer of every kind, each for parameters of its own."""
+    subs = "".join(f"(defsub {name} ({'part' if name in FORMS else 'matrix'}))" for name in (*FORMS, *FOLDS))
+    terms = " ".join(f"({name})" for name in (*FORMS, *FOLDS))
+    model = f"{PART}\n(defmodel net () (defsub out (linear 3 2)) {subs} (forward (x) (+ (out x) (+ {terms}))))"
+    groups = " ".join(f'(group "model.{name}.*" {form})' for name, form in (FORMS | FOLDS).items())
+    return write(folder, model=model, optimizer=f"(def optimizer (optimizer-groups (sgd :lr 0.1) {groups}))", run=run)
+
+
+def inputs_of(spec: Graph, rng: np.random.Generator) -> list[Array]:
+    """What an update is given at step 3: numbers of either sign, squares where a state may be a mean of them."""
+    found: list[Array] = []
+    for slot in spec.inputs:
+        if slot.role == "ctx":
+            found.append(np.array(3, np.int32))
+            continue
+        array = rng.normal(size=slot.type.shape).astype(NUMPY_DTYPE[slot.type.dtype])
+        found.append(np.square(array) if slot.role == "state" else array)
+    return found
+
+
+def placed(device: Simulated, spec: Graph, arrays: Sequence[Array]) -> list[DeviceArray]:
+    return [upload(device.pool, array, slot.type) for slot, array in zip(spec.inputs, arrays, strict=True)]
+
+
+def test_every_optimizer_of_the_library_is_tried() -> None:
+    named = re.findall(r"^\(defoptimizer (\S+)", (ROOT / "sexpgpu/library/optim.sx").read_text("utf-8"), re.MULTILINE)
+    tried = " ".join([*FORMS.values(), *FOLDS.values()])
+    assert [name for name in named if f"({name}" not in tried] == []
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16", "f64"])
+def test_parameters_together_are_the_parameters_one_by_one(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = zoo(tmp_path, f"(defrun :steps 9 :precision :{precision} :seed 1)")
+    many, single = compiled(file), one_by_one(file, monkeypatch)
+    assert single.updating.together is None
+    found = many.updating
+    assert found.together is not None
+    groups = {update.group for update in many.experiment.updates if update.graph in found.graphs}
+    assert len(groups) == 1 + len(FORMS)
+    calls = [u.graph for u in many.experiment.updates if u.graph in found.graphs for _ in u.params]
+    symbols = [many.experiment.graphs[graph].symbol for graph in calls]
+    rng = np.random.default_rng(5)
+    given = [inputs_of(single.plans.plans[symbol].spec, rng) for symbol in symbols]
+
+    device = Simulated()
+    alone = device.functions(single.plans)
+    wanted = []
+    for symbol, arrays in zip(symbols, given, strict=True):
+        plan = single.plans.plans[symbol]
+        results = DeviceProgram(plan, alone, device.arena)(placed(device, plan.spec, arrays))
+        wanted.append([result.numpy() for result in results])
+
+    device = Simulated()
+    program = DeviceProgram(found.together.plan, device.functions(many.plans), device.arena)
+    updates = DeviceUpdates(found.graphs, found.together, program)
+    held = [placed(device, many.plans.plans[s].spec, each) for s, each in zip(symbols, given, strict=True)]
+    made = updates(held)
+    for graph, results, want, inputs in zip(calls, made, wanted, held, strict=True):
+        spec = many.experiment.graphs[graph].offered
+        for output, result, expected in zip(spec.outputs, results, want, strict=True):
+            assert result.numpy().tobytes() == expected.tobytes(), f"{graph}: {output.role} {output.name}"
+        (gradient,) = [a for slot, a in zip(spec.inputs, inputs, strict=True) if slot.role == "grad"]
+        (parameter,) = [a for slot, a in zip(spec.outputs, results, strict=True) if slot.role == "param"]
+        assert parameter.address == gradient.address
+    for number, (symbol, inputs) in enumerate(zip(symbols, held, strict=True)):
+        for slot, array, before in zip(many.plans.plans[symbol].spec.inputs, inputs, given[number], strict=True):
+            if slot.role in ("param", "state"):
+                assert array.numpy().tobytes() == before.tobytes(), "what was updated stays, so that it can be refused"
+
+
+SMALL = "(defmodel net () (defsub out (linear 3 2)) (forward (x) (out x)))"
+
+
+def test_more_parameters_than_one_table_holds(tmp_path: Path) -> None:
+    """Tables of a launch are filled one after another; blocks find their tensors at the ends of each."""
+    many = compiled(write(tmp_path, model=SMALL, optimizer="(def optimizer (adamw :lr 0.1))"))
+    plans = [many.plans.plans[many.experiment.graphs[u.graph].symbol] for u in many.experiment.updates]
+    (capacity,) = {k.table.capacity for p in plans for k in _kernels(p) if k.table is not None}
+    several = [plans[number % 2] for number in range(2 * capacity + 3)]
+    found = together(several, "updates")
+    tables = [k.table for k in _kernels(found.plan) if k.table is not None]
+    assert [len(table.rows) for table in tables] == [capacity, capacity, 3]
+    rng = np.random.default_rng(7)
+    given = [inputs_of(plan.spec, rng) for plan in several]
+    device = Simulated()
+    functions = device.functions(many.plans)
+    program = DeviceProgram(found.plan, functions, device.arena)
+    made = DeviceUpdates(frozenset(), found, program)(
+        [placed(device, p.spec, a) for p, a in zip(several, given, strict=True)]
+    )
+    alone = [DeviceProgram(plan, functions, device.arena) for plan in plans]
+    for number, (plan, arrays, results) in enumerate(zip(several, given, made, strict=True)):
+        for result, want in zip(results, alone[number % 2](placed(device, plan.spec, arrays)), strict=True):
+            assert result.numpy().tobytes() == want.numpy().tobytes()
+
+
+def test_a_spoilt_update_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    """On the device as on the CPU: the parameter that an update wrote over its gradient is let go."""
+    optimizer = "(def optimizer (adam :lr (lambda (step) (/ 0.1 (- step 1)))))"  # infinite in the second step
+
+    def after(steps: int, device: str) -> dict[str, Array]:
+        folder = tmp_path / f"{device}-{steps}"
+        folder.mkdir()
+        run = f"(defrun :steps {steps} :microbatches 2 :seed 1)"
+        return tensors(trained(write(folder, optimizer=optimizer, run=run), device)[1])
+
+    one, two, three, cpu = after(1, "sim"), after(2, "sim"), after(3, "sim"), after(3, "cpu")
+    assert one.keys() == two.keys()
+    assert all(np.array_equal(two[key], array) for key, array in one.items())
+    assert any(not np.array_equal(three[key], array) for key, array in two.items())
+    assert all(np.allclose(three[key], array, rtol=1e-5, atol=1e-5) for key, array in cpu.items())
+
+
+def test_a_step_of_a_model_launches_a_kernel_for_many_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GPT of two layers with 28 parameters in two groups, of which each is what is common, and one table."""
+    launched: Counter[str] = Counter()
+    launch = Machine.launch
+
+    def counted(self: Machine, kernel: Kernel, *rest: Any, **named: Any) -> Any:
+        launched[kernel.name.partition("_")[0]] += 1
+        return launch(self, kernel, *rest, **named)
+
+    monkeypatch.setattr(Machine, "launch", counted)
+    link_data(tmp_path)
+    file = tmp_path / "gpt2.sx"
+    file.write_text((ROOT / "examples" / "gpt2.sx").read_text("utf-8"), "utf-8")
+    selection = Selection("smoke", ("width=12", "seq=5", "vocab=70"))
+
+    def work() -> None:
+        with prepared(file, selection) as (done, _, team):
+            assert done.experiment is not None
+            assert sum(len(u.params) for u in done.experiment.updates) == 28
+            options = RunOptions(out=tmp_path / "run", steps=2, quiet=True, stream=io.StringIO())
+            assert run(team.calls[0].engine, options, team=team).error is None
+
+    run_deep(work)
+    assert launched["update"] == 2 * 2 * 2
+
+
+def _kernels(plan: GraphPlan) -> Sequence[Launch]:
+    (step,) = plan.steps
+    assert isinstance(step.how, Launches)
+    return step.how.kernels
