@@ -25,11 +25,16 @@ def device_needs(experiment: Experiment, plans: DevicePlans) -> Planned:
     """Bytes of the pool's blocks at the fullest moment."""
     by_path = {p.path: p.type for p in experiment.parameters}
     phases = _phases(experiment)
+    narrow = _narrow(experiment, plans.plans.values())
+    phases["updates"]["new narrow parameters"] = _blocks(_updated_narrow(experiment, plans))
+    for name in ("evaluation", "generation"):
+        phases[name]["narrow views"] = _blocks(narrow[path] for path in experiment.views if path in narrow)
     when = max(phases, key=lambda name: sum(phases[name].values()))
     fullest = max(plans.plans.values(), key=_arena)
     copies = experiment.run.microbatches
     parts = {
         "parameters": _blocks(by_path.values()),
+        "narrow parameters": _blocks(narrow.values()),
         "optimizer states": _blocks(s.type for s in experiment.states),
         "buffers": _buffers(experiment, copies),
         "constants": sum(map(_constants, plans.plans.values())),
@@ -50,8 +55,10 @@ def generator_needs(experiment: Experiment, plans: DevicePlans, generator: Gener
     running = [plan for symbol, plan in plans.plans.items() if symbol in symbols]
     fullest = max(running, key=_arena)
     generating = _phase(experiment, names)
+    narrow = _narrow(experiment, running)
     parts = {
         "parameters": _blocks(by_path.values()),
+        "narrow parameters": _blocks(narrow.values()),
         "optimizer states": _blocks(s.type for s in experiment.states),
         "buffers": _buffers(experiment, experiment.run.microbatches),
         "constants": sum(map(_constants, running)),
@@ -94,6 +101,27 @@ def _phases(experiment: Experiment) -> dict[str, dict[str, int]]:
         "evaluation": {"views": viewed, "batch": max(evaluated, default=0)},
         "generation": {"views": viewed, "generation": max(generating, default=0)},
     }
+
+
+def has_narrow(plans: DevicePlans) -> bool:
+    """Whether a device keeps narrow parameters for these graphs."""
+    return any(slot.role == "narrow" for plan in plans.plans.values() for slot in plan.spec.inputs)
+
+
+def _narrow(experiment: Experiment, running: Iterable[GraphPlan]) -> dict[str, TensorType]:
+    """The narrow parameters that graphs read, by the parameters' paths."""
+    paths = {p.path for p in experiment.parameters}
+    slots = [slot for plan in running for slot in plan.spec.inputs if slot.role == "narrow"]
+    return {slot.name: slot.type for slot in slots if slot.name in paths}
+
+
+def _updated_narrow(experiment: Experiment, plans: DevicePlans) -> list[TensorType]:
+    """The narrow parameters that updates give."""
+    given = []
+    for update in experiment.updates:
+        spec = plans.plans[experiment.graphs[update.graph].symbol].spec
+        given += [output.type for output in spec.outputs if output.role == "narrow"] * len(update.params)
+    return given
 
 
 def device_limit(experiment: Experiment, room: int, source: str) -> Limit:

@@ -16,12 +16,14 @@ from sexpgpu.driver.device_memory import (
     device_needs,
     generator_admission,
     generator_needs,
+    has_narrow,
 )
 from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.driver.kernels import prepare_kernels
 from sexpgpu.driver.lowered_libraries import absent
 from sexpgpu.driver.lowering_text import note_line
 from sexpgpu.driver.memory import Limit, admission
+from sexpgpu.driver.pipeline import ROOMY
 from sexpgpu.driver.planning import prepare
 from sexpgpu.experiment import Experiment, Generator
 from sexpgpu.gpu.captures import SMALL, reservation
@@ -34,6 +36,7 @@ from sexpgpu.runtime.calls import Calls
 from sexpgpu.runtime.engine import Engine
 from sexpgpu.runtime.planned import Planned
 from sexpgpu.runtime.ranks import Links, Team, not_divided
+from sexpgpu.tensortype import binary_size
 
 KEPT_FREE = 1 << 30
 """Bytes of a GPU that libraries may take."""
@@ -126,11 +129,31 @@ def _open_cuda(asked: Settings, told: Callable[[Diagnostic], None]) -> Device:
 
 
 def prepare_for(done: Compilation, device: Device) -> DevicePlans | None:
-    """Run the passes of a traced experiment for a device: `done.plans` on a CPU, else the plans with their kernels."""
-    if device.pool is not None:
-        return prepare_kernels(done, device.chip)
-    prepare(done)
-    return None
+    """Run the passes of a traced experiment for a device: `done.plans` on a CPU, else the plans with their kernels.
+
+    Where a run fits the device only without narrow parameters, which it keeps beside the others, its graphs cast these
+    for themselves.
+    """
+    if device.pool is None:
+        prepare(done)
+        return None
+    traced = done.context.clone(done.module) if done.traced is not None else None
+    kernels = _kernels(done, device)
+    if done.traced is None or kernels is None or not has_narrow(kernels):
+        return kernels
+    planned, limit = _admission(done, device, kernels)
+    if planned.total <= limit.bytes:
+        return kernels
+    done.traced.tracer.module, done.chosen = traced, None
+    done.passes = evolve(done.passes, skip=done.passes.skip | ROOMY)
+    casting = _kernels(done, device)
+    assert casting is not None
+    over = f"dropped, with {binary_size(planned.total)} for {binary_size(limit.bytes)} the run fits only without"
+    return evolve(casting, lowering=f"{casting.lowering}\n{note_line('parameter results', over)}")
+
+
+def _kernels(done: Compilation, device: Device) -> DevicePlans | None:
+    return prepare_kernels(done, device.chip)
 
 
 def lowering_text(done: Compilation, device: Device, kernels: DevicePlans | None) -> str:

@@ -32,7 +32,8 @@ def prepare_kernels(done: Compilation, chip: str, decide: Decide) -> DevicePlans
     if done.traced is None or done.diagnostics.errors:
         return None
     pipeline = whole("cuda", chip)
-    identity = key_for(done.module, pipeline)
+    done.chosen = None
+    identity = key_for(done.module, pipeline, done.passes)
     kept = _kept(done, identity)
     if kept is not None:
         done.chosen = decide(kept, identity)
@@ -40,7 +41,7 @@ def prepare_kernels(done: Compilation, chip: str, decide: Decide) -> DevicePlans
             return kept
         # Kept for a device with other memory, or other measurements: of these degrees there are kernels beside them.
         ask_for_stacks(done.traced, done.module, (1, *done.chosen.degrees))
-        kept = _kept(done, key_for(done.module, pipeline))
+        kept = _kept(done, key_for(done.module, pipeline, done.passes))
     return kept if kept is not None else _compiled(done, chip, pipeline, decide, identity)
 
 
@@ -61,7 +62,7 @@ def _compiled(done: Compilation, chip: str, pipeline: str, decide: Decide, ident
     from sexpgpu.passes.gpu.plans import modules_of
 
     passes, folder = done.passes, folder_for(done.passes)
-    key = key_for(done.module, pipeline)
+    key = key_for(done.module, pipeline, passes)
     planned: DevicePlans | None = None
 
     def observe(number: int, name: str, module: Any, timing: Timing | None) -> None:
@@ -100,7 +101,7 @@ def _compiled(done: Compilation, chip: str, pipeline: str, decide: Decide, ident
 def kernels_of(module: Any, context: Context, pipeline: str, passes: Passes) -> DevicePlans:
     """The plans of another module that goes through a pipeline, in place."""
     folder = folder_for(passes)
-    key = key_for(module, pipeline) if folder is not None else ""
+    key = key_for(module, pipeline, passes) if folder is not None else ""
     kept = load_kernels(folder, key) if folder is not None else None
     if kept is None:
         run_named(module, context, pipeline, passes)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from sexpgpu.dialects.signature import read_graph
+from sexpgpu.dialects.signature import read_graph, read_inputs
 from sexpgpu.driver.compile import Compilation, conclude
 from sexpgpu.driver.device_memory import device_needs
 from sexpgpu.driver.explain_text import size
@@ -23,6 +23,7 @@ from sexpgpu.driver.stacking import Choosing, Chosen, choose, gradient_bytes, gr
 from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, copied, total, traffic_of
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.gpu.plans import device_plans_of
+from sexpgpu.plan.allocation import device_bytes
 
 
 def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering:
@@ -60,7 +61,8 @@ def device_lowering(done: Compilation, target: str, device: str, degree: int) ->
     what runs it, in words.
     """
     chip = CHIPS[target]
-    return Lowering(device, rows_of(done), (*_notes(chip, step_traffic(done, chip, degree)), *library_calls(done)))
+    notes = (*_notes(chip, step_traffic(done, chip, degree)), *_parameter_results(done), *library_calls(done))
+    return Lowering(device, rows_of(done), notes)
 
 
 def lowering_below(done: Compilation, target: str, degree: int) -> str:
@@ -91,6 +93,17 @@ def _notes(chip: Chip, step: list[Traffic]) -> Iterator[tuple[str, str]]:
     yield "predicted", f"{_time(whole.seconds)} on {chip.name} (data sheet)"
     for each in by_family(step):
         yield f"  {FAMILIES[each.family]}", _line(each)
+
+
+def _parameter_results(done: Compilation) -> Iterator[tuple[str, str]]:
+    """The parameters that graphs read in a narrower dtype, which the device keeps."""
+    assert done.experiment is not None
+    paths = {parameter.path for parameter in done.experiment.parameters}
+    slots = [slot for _, func in functions_of(done) for slot in read_inputs(func) if slot.role == "narrow"]
+    kept = {slot.name: slot.type for slot in slots if slot.name in paths}
+    if kept:
+        dtypes = ", ".join(sorted({type.dtype for type in kept.values()}))
+        yield "parameter results", f"{len(kept)} kept in {dtypes}, {size(sum(map(device_bytes, kept.values())))}"
 
 
 def _line(each: Traffic) -> str:

@@ -25,6 +25,8 @@ NEEDED = frozenset({"autodiff"})
 """Passes without which there is nothing to train; every other one may be skipped."""
 LOWERING = frozenset({"to-gpu", "plan-memory", "to-nvvm", "to-ptx"})
 """Passes without which there is nothing that a GPU could run."""
+ROOMY = frozenset({"parameter-results"})
+"""Passes whose results take memory, and without which a run is compiled where it fits only so."""
 
 
 class Observer(Protocol):

@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from sexpgpu import knobs
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.compile import Compilation, compiling, conclude, finish
-from sexpgpu.driver.pipeline import EVERY, Passes, steps_of, whole
+from sexpgpu.driver.pipeline import EVERY, ROOMY, Passes, steps_of, whole
 from sexpgpu.experiment import Graph
 from sexpgpu.interp import Program
 from sexpgpu.lang.collection import uncollected
@@ -110,13 +112,15 @@ def by_module() -> bool:
 def folder_for(passes: Passes) -> Path | None:
     """Where plans are kept; None where somebody looks at the passes or asks for other ones."""
     watched = knobs.DUMP.get() is not None or knobs.VERIFY.get()
-    return None if watched or by_module() or passes != EVERY else knobs.cache_folder()
+    others = evolve(passes, skip=passes.skip - ROOMY) != EVERY
+    return None if watched or by_module() or others else knobs.cache_folder()
 
 
-def key_for(module: Any, pipeline: str) -> str:
+def key_for(module: Any, pipeline: str, passes: Passes = EVERY) -> str:
     """What plans are known by: the traced module with its places, the passes, and the code that both go through."""
     text = str(module.operation.get_asm(enable_debug_info=True))
-    return key_of([text, *(step.spec for step in steps_of(pipeline)), code_digest()])
+    run = [step.spec for step in steps_of(pipeline) if step.name not in passes.skip]
+    return key_of([text, *run, code_digest()])
 
 
 def code_files() -> list[Path]:

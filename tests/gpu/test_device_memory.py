@@ -30,6 +30,7 @@ def memory(out: Path) -> list[dict[str, Any]]:
         (ADAM, "(defrun :steps 2 :microbatches 4 :seed 1)"),
         ("(def optimizer (ema 0.9 (adam :lr 0.01)))", "(defrun :steps 2 :microbatches 4 :deterministic t :seed 1)"),
         (ADAM, "(defrun :steps 2 :precision :bf16 :seed 1)"),
+        ("(def optimizer (ema 0.9 (adam :lr 0.01)))", "(defrun :steps 3 :microbatches 2 :precision :bf16 :seed 1)"),
     ],
 )
 def test_a_run_holds_what_was_planned(optimizer: str, run: str, tmp_path: Path) -> None:

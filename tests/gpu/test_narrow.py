@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 
+from tests.gpu.test_device_memory import WIDE, memory
 from tests.gpu.test_engine import evaluated, sexpgpu, steps, tensors, trained
 from tests.gpu.test_generators import FILE, samples
 from tests.trace.experiments import write
@@ -71,3 +73,29 @@ def test_generators_read_them(tmp_path: Path) -> None:
     file.write_text(FILE.replace("(defrun :steps 4", "(defrun :steps 4 :precision :bf16"), "utf-8")
     same_bits(file)
     assert samples(tmp_path / "out-sim") == samples(tmp_path / "casting") != []
+
+
+def test_what_does_not_fit_is_dropped(tmp_path: Path) -> None:
+    """With less memory the graphs cast for themselves, and the report says so; with less still nothing runs."""
+    run = "(defrun :steps 3 :precision :bf16 :seed 1)"  # more microbatches would first be stacked no more
+    file = write(tmp_path, run=run, model=WIDE, optimizer="(def optimizer (adam :lr 0.05))")
+    _, whole = trained(file, "sim")
+    (kept, _), cache = memory(whole), str(tmp_path / "cache")
+    narrow = kept["parts"]["narrow parameters"]
+    assert narrow >= 2 * 3 * 300 + 2 * 300 * 2
+    for name in ("made", "found"):
+        done = sexpgpu(
+            "run", file, "--device", "sim", "--out", tmp_path / name,
+            SEXPGPU_MEMORY=str(kept["planned"] - 1), SEXPGPU_CACHE=cache,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"^  parameter results {9}dropped, with [\d.]+ KiB for [\d.]+ KiB the run", done.stderr, re.M)
+        dropped, *_ = memory(tmp_path / name)
+        assert dropped["planned"] < kept["planned"]
+        assert dropped["parts"]["narrow parameters"] == dropped["parts"]["new narrow parameters"] == 0
+        wanted, found = tensors(whole), tensors(tmp_path / name)
+        assert all(np.array_equal(found[key], array) for key, array in wanted.items())
+    limit = str(dropped["planned"] - 1)
+    done = sexpgpu("run", file, "--device", "sim", "--out", tmp_path / "none", SEXPGPU_MEMORY=limit)
+    assert done.returncode == 1
+    assert "error[E-MEM-001]" in done.stderr
