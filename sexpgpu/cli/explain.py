@@ -54,7 +54,7 @@ def command(
         raise click.UsageError("--target says which chip kernels are made for: it goes with --device cuda or sim")
 
     def explain_it() -> int:
-        with compiling(file, selected, passes=Passes(skipping(skipped))) as done:
+        with compiling(file, selected, passes=Passes(skipping(skipped, device))) as done:
             told = report.diagnostics_json(done.diagnostics, done.session.sources)
             if not done.ok:
                 if as_json:

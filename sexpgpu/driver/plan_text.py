@@ -27,7 +27,7 @@ def plans_text(plans: Plans, graph: str | None) -> str:
 def _lines(plan: GraphPlan) -> Iterator[str]:
     yield f"plan {plan.spec.name}  sha256 {digest(plan)[:16]}"
     if plan.memory is not None:
-        at = plan.steps[_step_at(plan, plan.memory.step)] if plan.steps else None
+        at = plan.steps[plan.memory.step] if plan.steps else None
         where = f", at {at.op}" if at is not None else ""
         yield f"  arena {plan.memory.arena:,} bytes, {plan.memory.live:,} alive at once{where}"
     for number, given in enumerate(plan.spec.inputs):
@@ -38,13 +38,6 @@ def _lines(plan: GraphPlan) -> Iterator[str]:
         f"{o.role} {o.name} %{n}".replace("  ", " ") for o, n in zip(plan.spec.outputs, plan.results, strict=True)
     )
     yield f"  return {results}"
-
-
-def _step_at(plan: GraphPlan, node: int) -> int:
-    """The step of a node: constants are nodes, and no steps."""
-    firsts = [min(step.outs, default=0) for step in plan.steps]
-    value = len(plan.spec.inputs) + node
-    return max((i for i, first in enumerate(firsts) if first <= value), default=0)
 
 
 def _step(plan: GraphPlan, step: Step) -> Iterator[str]:

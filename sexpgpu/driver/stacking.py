@@ -88,9 +88,12 @@ def choose(experiment: Experiment, plans: DevicePlans, by: Choosing) -> Chosen:
     if run.deterministic:
         return Chosen((1,), "1: the run is deterministic")
     known = {way.degree: way for way in plans.stacked}
-    degrees = [degree for degree in degrees_of(run, share) if degree in known]
+    degrees = degrees_of(run, share)
     if len(degrees) == 1:
-        return Chosen((1,), f"1: no other divides {share} microbatches{each}")
+        return Chosen((1,), f"1: {share} microbatches{each} have no divisor that is tried")
+    degrees = tuple([degree for degree in degrees if degree in known])
+    if len(degrees) < 2:
+        return Chosen((1,), "1: the pass stack was skipped")
     fitting = [degree for degree in degrees if by.fits(degree)]
     if len(fitting) < 2:
         only = fitting[0] if fitting else 1  # what does not fit either way is refused elsewhere

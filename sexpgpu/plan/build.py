@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from numpy.typing import NDArray
 
 from sexpgpu.experiment import Graph
@@ -44,7 +45,11 @@ def build(spec: Graph, flow: Dataflow, allocation: Allocation | None, sizes: Siz
             )
             steps.append(Step(node.name, node.ins, node.outs, attrs, node.how, bodies, workspace, node.span, node.path))
     slots = tuple([Slot(type, home) for type, home in zip(flow.types, allocation.homes, strict=True)])
-    return GraphPlan(spec, slots, tuple(steps), tuple(constants), flow.results, allocation.memory)
+    memory = allocation.memory
+    if memory is not None:  # constants are no steps, but have places in the flow
+        before = sum(not node.is_constant for node in flow.nodes[: memory.step])
+        memory = evolve(memory, step=min(before, max(len(steps) - 1, 0)))
+    return GraphPlan(spec, slots, tuple(steps), tuple(constants), flow.results, memory)
 
 
 def allocation_of(flow: Dataflow, sizes: Sizes = cpu_bytes) -> Allocation:
