@@ -113,6 +113,13 @@ RENDEZVOUS: Knob[str | None] = Knob(
 NODE_GRADIENTS: Knob[str | None] = Knob(
     "SEXPGPU_NODE_GRADIENTS", None, str, "bf16 or f32", "how gradients travel between machines"
 )
+NODE_WAIT: Knob[int] = Knob(
+    "SEXPGPU_NODE_WAIT",
+    300,
+    _number(1, 86400),
+    "seconds from 1",
+    "how long machines wait for each other before a run begins",
+)
 CPU = Knob(
     "SEXPGPU_CPU",
     "interp",
@@ -148,6 +155,7 @@ KNOBS: tuple[Knob[str] | Knob[str | None] | Knob[int] | Knob[int | None] | Knob[
     NODE_RANK,
     RENDEZVOUS,
     NODE_GRADIENTS,
+    NODE_WAIT,
     CPU,
     CACHE,
     CHECK,

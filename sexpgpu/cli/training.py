@@ -16,6 +16,7 @@ from sexpgpu.diag import Diagnostic, to_json
 if TYPE_CHECKING:
     from sexpgpu.driver.devices import Device
     from sexpgpu.lang.selection import Selection
+    from sexpgpu.runtime.ranks import Team
     from sexpgpu.runtime.run import RunResult
 
 
@@ -116,7 +117,7 @@ def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> i
             if result.error is not None:
                 report.print_diagnostic(result.error, sources)
             else:
-                click.echo(_summary(result))
+                click.echo(_summary(result, team))
         return result.code
 
 
@@ -138,10 +139,11 @@ def _document(file: Path, result: RunResult, sources: Any) -> dict[str, Any]:
     }
 
 
-def _summary(result: RunResult) -> str:
+def _summary(result: RunResult, team: Team) -> str:
     state = "finished" if result.code == 0 else "stopped"
     metrics = "".join(f"  {name} {_short(value)}" for name, value in sorted(result.metrics.items()) if "/" in name)
-    return f"{result.directory}: {state} at step {result.step} of {result.steps}{metrics}"
+    where = result.directory if result.directory is not None else f"machine {team.machine} of {team.machines}"
+    return f"{where}: {state} at step {result.step} of {result.steps}{metrics}"
 
 
 def _short(value: float) -> str:

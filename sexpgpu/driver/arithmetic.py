@@ -30,8 +30,8 @@ class Wanted:
     types: Types
 
 
-def wanted_by(experiment: Experiment) -> list[Wanted]:
-    """All that a run of the experiment asks for, each once."""
+def wanted_by(experiment: Experiment, rounding: bool = False) -> list[Wanted]:
+    """All that a run of the experiment asks for, each once; with `rounding` its gradients travel as bf16."""
     by_path = {p.path: p.type for p in experiment.parameters}
     state_types = {s.name: s.type for s in experiment.states}
     updated = [path for update in experiment.updates for path in update.params]
@@ -52,6 +52,8 @@ def wanted_by(experiment: Experiment) -> list[Wanted]:
         # A last microbatch may have fewer records than the others.
         for type in (*gradients, *averaged):
             wanted += [Wanted("times", _flat([type])), Wanted("over", _flat([type]))]
+    if rounding:
+        wanted += [Wanted("rounding", _flat([type])) for type in gradients if type.dtype == "f32"]
     return list(dict.fromkeys(each for each in wanted if each.types))
 
 
@@ -132,6 +134,13 @@ def _over(b: Builder, given: Given) -> list[Val]:
     return [x / b("broadcast", divisor, shape=x.type.shape)]
 
 
+def _rounding(b: Builder, given: Given) -> list[Val]:
+    x, lacking = given
+    whole = x + lacking
+    nearest = b("cast", whole, dtype="bf16")
+    return [nearest, whole - b("cast", nearest, dtype="f32")]
+
+
 def _squares(b: Builder, given: Given) -> list[Val]:
     return [_sum_of_squares(b, x) for x in given]
 
@@ -175,6 +184,7 @@ _BODIES: Mapping[Function, Callable[[Builder, Given], list[Val]]] = {
     "plus": _plus,
     "times": _times,
     "over": _over,
+    "rounding": _rounding,
     "squares": _squares,
     "finite": _finite,
 }
@@ -182,6 +192,7 @@ _OTHERS: Mapping[Function, Callable[[Types], Types]] = {
     "plus": _same,
     "times": _number,
     "over": _number,
+    "rounding": _same,
     "squares": _nothing,
     "finite": _nothing,
 }

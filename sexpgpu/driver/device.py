@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from sexpgpu.diag import Span
 from sexpgpu.driver.arithmetic import Arithmetic, arithmetic_module, wanted_by
@@ -42,10 +42,26 @@ class _Loaded:
 
 
 @define(eq=False)
+class Resized:
+    """Graphs compiled again for batches of another size, once for all ranks of a process."""
+
+    compilation: Compilation
+    chip: str
+    _plans: dict[tuple[str, int], DevicePlans] = field(factory=dict, init=False)
+
+    def plans(self, graph: str, rows: int) -> DevicePlans:
+        if (graph, rows) not in self._plans:
+            module = traced_again(self.compilation, graph, rows, whole("cuda", self.chip))
+            self._plans[graph, rows] = device_plans_of(module)
+        return self._plans[graph, rows]
+
+
+@define(eq=False)
 class DeviceEngine:
     """Runs an experiment's graphs on a device; a batch of another size is traced and compiled again at that size.
 
-    `planned` is what the run holds at once.
+    `planned` is what the run holds at once. With `rounding` gradients travel to other machines as bf16. Ranks of a
+    process share what is `resized`.
     """
 
     compilation: Compilation
@@ -54,6 +70,8 @@ class DeviceEngine:
     device: str
     chip: str
     planned: Planned
+    rounding: bool = False
+    resized: Resized = field(default=Factory(lambda self: Resized(self.compilation, self.chip), takes_self=True))
     arrays: DeviceArrays = field(init=False)
     _arena: DeviceArena = field(init=False)
     _loaded: _Loaded = field(init=False)
@@ -63,7 +81,7 @@ class DeviceEngine:
         self._arena = DeviceArena(self.pool)
         self._loaded = self._load(self.plans)
         context = self.compilation.context
-        wanted = wanted_by(self.experiment)
+        wanted = wanted_by(self.experiment, self.rounding)
         module = arithmetic_module(context, wanted)
         loop = self._load(kernels_of(module, context, f"cuda:{self.chip}", EVERY))
         bind = Arithmetic(wanted, loop.plans, lambda plan: DeviceProgram(plan, loop.functions, self._arena))

@@ -7,38 +7,62 @@ its batch, its results and what an optimizer's view shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from sexpgpu.diag import Diagnostic
 from sexpgpu.driver.memory import Limit, Needs, limit_of, not_admitted, sum_arrays, too_large
 from sexpgpu.experiment import Experiment, Generator, Graph, OutputRole
 from sexpgpu.gpu.memory import SMALL, SMALL_BLOCK, block_size
+from sexpgpu.gpu.transport import transport_bytes
 from sexpgpu.plan.allocation import device_bytes
 from sexpgpu.plan.records import DevicePlans, GraphPlan
+from sexpgpu.plan.together import updating
+from sexpgpu.runtime.peers import Peers
 from sexpgpu.runtime.planned import Planned
+from sexpgpu.runtime.ranks import rounds
 from sexpgpu.tensortype import TensorType
 
 _COUNTED: frozenset[OutputRole] = frozenset({"grad", "param", "state", "carry"})
 
 
-def device_needs(experiment: Experiment, plans: DevicePlans) -> Planned:
-    """Bytes of the pool's blocks at the fullest moment."""
+def device_needs(
+    experiment: Experiment,
+    plans: DevicePlans,
+    peers: Peers | None = None,
+    degrees: Collection[int] = (1,),
+    ranks: int = 1,
+) -> Planned:
+    """Bytes of the pool's blocks at the fullest moment; with `peers` what gradients on their way to these take too.
+
+    Of the degrees by which calls may run a device's share of the microbatches, of as many `ranks`, the neediest counts.
+    """
+    share = experiment.run.microbatches // ranks
+    found = [_needs(experiment, plans, peers, degree, share) for degree in degrees]
+    return max(found, key=lambda planned: planned.total)
+
+
+def _needs(experiment: Experiment, plans: DevicePlans, peers: Peers | None, degree: int, share: int) -> Planned:
     by_path = {p.path: p.type for p in experiment.parameters}
-    phases = _phases(experiment)
-    narrow = _narrow(experiment, plans.plans.values())
+    together = updating(experiment, plans.plans)
+    running = running_plans(plans, (degree,))
+    running += [together.together.plan] if together.together is not None else []
+    train = next((plan.spec for plan in running if plan.spec.stacked == degree > 1), None)
+    phases = _phases(experiment, train or experiment.graphs[experiment.train_graph], share // degree, together.graphs)
+    narrow = _narrow(experiment, running)
     phases["updates"]["new narrow parameters"] = _blocks(_updated_narrow(experiment, plans))
     for name in ("evaluation", "generation"):
         phases[name]["narrow views"] = _blocks(narrow[path] for path in experiment.views if path in narrow)
     when = max(phases, key=lambda name: sum(phases[name].values()))
-    fullest = max(plans.plans.values(), key=_arena)
+    fullest = max(running, key=_arena)
     copies = experiment.run.microbatches
     parts = {
         "parameters": _blocks(by_path.values()),
         "narrow parameters": _blocks(narrow.values()),
         "optimizer states": _blocks(s.type for s in experiment.states),
         "buffers": _buffers(experiment, copies),
-        "constants": sum(map(_constants, plans.plans.values())),
+        "constants": sum(map(_constants, running)),
         **phases[when],
+        **_collective(experiment, peers),
         "arena": block_size(_arena(fullest)),
         "numbers": block_size(SMALL_BLOCK),
     }
@@ -70,18 +94,42 @@ def generator_needs(experiment: Experiment, plans: DevicePlans, generator: Gener
     return Planned(parts, {"phase": "generation", **_peak(fullest)}, generating)
 
 
-def _phases(experiment: Experiment) -> dict[str, dict[str, int]]:
-    """What each phase of the loop holds of its own."""
+def gradient_types(experiment: Experiment) -> dict[str, TensorType]:
+    """The gradients of the train graph, by the parameters' paths."""
+    outputs = experiment.graphs[experiment.train_graph].outputs
+    return {output.name: output.type for output in outputs if output.role == "grad"}
+
+
+def _collective(experiment: Experiment, peers: Peers | None) -> dict[str, int]:
+    """What lasts from step to step of gradients that go to other machines."""
+    if peers is None:
+        return {}
+    return {"collective buffers": transport_bytes(gradient_types(experiment), rounds(experiment.run, peers))}
+
+
+def running_plans(plans: DevicePlans, degrees: Collection[int]) -> list[GraphPlan]:
+    """The plans of a run that stacks by some degrees: all but those of other degrees."""
+    return [plan for plan in plans.plans.values() if plan.spec.stacked == 1 or plan.spec.stacked in degrees]
+
+
+def _phases(
+    experiment: Experiment, train: Graph, calls: int, together: Collection[str] = ()
+) -> dict[str, dict[str, int]]:
+    """What each phase of the loop holds of its own, where a device calls the graph `train` so often a step, and the
+    updates `together` each once for all of its parameters.
+    """
     by_path = {p.path: p.type for p in experiment.parameters}
+    alone = [by_path[path] for u in experiment.updates if u.graph not in together for path in u.params]
     trained = [by_path[path] for update in experiment.updates for path in update.params]
     largest = max(map(_block, trained), default=0)
-    sums = sum_arrays(experiment.run)
+    sums = sum_arrays(experiment.run, calls)
     graphs = experiment.graphs
     copies = experiment.run.microbatches
     buffers = _buffers(experiment, copies)
-    train = [graphs[name] for name in (experiment.train_graph, experiment.sums_graph) if name is not None]
+    training = [train, *([graphs[experiment.sums_graph]] if experiment.sums_graph is not None else [])]
     held = copies if experiment.sums_graph is not None else 1
-    # A sum is added to, and scaled, by making another; the gradients that an update has read go as it is made.
+    # A sum is added to, and scaled, by making another. The gradient that an update of one parameter has read goes as
+    # the new parameter is made; updates of many write these over the gradients.
     more = largest if sums or experiment.run.clip_norm is not None else 0
     viewed = _blocks(by_path[path] for path in experiment.views)
     evaluated = [_given(graphs[e.graph]) + _results(graphs[e.graph]) for e in experiment.evaluations]
@@ -90,10 +138,10 @@ def _phases(experiment: Experiment) -> dict[str, dict[str, int]]:
         "microbatches": {
             "gradients": (1 + sums) * _blocks(trained) + more,
             "new buffers": buffers,
-            "batch": max(map(_given, train)) * held + max(map(_results, train)),
+            "batch": max(_given(each) // each.stacked * max(held, each.stacked) + _results(each) for each in training),
         },
         "updates": {
-            "gradients": largest,
+            "gradients": max(map(_block, alone), default=0),
             "new parameters": _blocks(trained),
             "new states": _blocks(s.type for s in experiment.states),
             "new buffers": buffers,

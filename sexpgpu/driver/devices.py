@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from attrs import evolve, field, frozen
 
-from sexpgpu import knobs
+from sexpgpu import __version__, knobs
 from sexpgpu.diag import Diagnostic, error
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.device_memory import (
@@ -16,7 +16,9 @@ from sexpgpu.driver.device_memory import (
     device_needs,
     generator_admission,
     generator_needs,
+    gradient_types,
     has_narrow,
+    running_plans,
 )
 from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.driver.kernels import prepare_kernels
@@ -25,17 +27,21 @@ from sexpgpu.driver.lowering_text import note_line
 from sexpgpu.driver.memory import Limit, admission
 from sexpgpu.driver.pipeline import ROOMY
 from sexpgpu.driver.planning import prepare
+from sexpgpu.driver.stacking import Choosing, Chosen, choose, graph_of
 from sexpgpu.experiment import Experiment, Generator
 from sexpgpu.gpu.captures import SMALL, reservation
-from sexpgpu.gpu.choices import FILE, Choices
+from sexpgpu.gpu.choices import FILE, Choices, key_of
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.ranks import Settings, nodes, only_first, ordinals, simulated
-from sexpgpu.plan.records import DevicePlans
+from sexpgpu.plan.records import DevicePlans, GraphPlan
 from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.calls import Calls
 from sexpgpu.runtime.engine import Engine
+from sexpgpu.runtime.meeting import Place
+from sexpgpu.runtime.peers import Peers
 from sexpgpu.runtime.planned import Planned
-from sexpgpu.runtime.ranks import Links, Team, not_divided
+from sexpgpu.runtime.ranks import Links, Team, not_divided, rounds
+from sexpgpu.runtime.stacking import Stacking
 from sexpgpu.tensortype import binary_size
 
 KEPT_FREE = 1 << 30
@@ -49,7 +55,8 @@ class Device:
     """An open device: its kind and what it is in words.
 
     Where it has memory of its own, that, the bytes of it which are kept free, and its chip. `others` are the memories
-    of the ranks behind the first, which `links` join. `choices` keep what is measured on it.
+    of the ranks behind the first, which `links` join. `choices` keep what is measured on it. `peers` are the other
+    machines of the run.
     """
 
     kind: str
@@ -60,6 +67,16 @@ class Device:
     others: tuple[Pool, ...] = ()
     links: Links | None = None
     choices: Choices = field(factory=Choices)
+    peers: Peers | None = None
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the whole run."""
+        return (1 + len(self.others)) * self.machines
+
+    @property
+    def machines(self) -> int:
+        return 1 if self.peers is None else self.peers.count
 
 
 def _untold(diagnostic: Diagnostic) -> None:
@@ -68,15 +85,23 @@ def _untold(diagnostic: Diagnostic) -> None:
 
 @contextmanager
 def opened(kind: str, several: bool = False, told: Callable[[Diagnostic], None] = _untold) -> Iterator[Device]:
-    """The device of a kind, closed behind the block: with `several` all that SEXPGPU_DEVICES names, else the first.
+    """The device of a kind, closed behind the block: with `several` all that SEXPGPU_DEVICES names, of this machine and
+    others, else the first.
 
     `told` hears of what was measured before on the device and cannot be read.
     `E-DEV-…` and `E-DP-…` where it cannot be had as asked for.
     """
-    device = _open(kind, settings(), several, told)
+    asked = settings()
+    joined = nodes(asked, kind) if several else None
+    device = _open(kind, asked, several, told)
     try:
+        if joined is not None:
+            place = Place(joined.host, joined.port, knobs.NODE_WAIT.get())
+            device = evolve(device, peers=Peers(joined.rank, joined.count, joined.gradients, place))
         yield device
     finally:
+        if device.peers is not None:
+            device.peers.close()
         for pool in (device.pool, *device.others):
             if pool is not None:
                 pool.close()
@@ -89,8 +114,6 @@ def settings() -> Settings:
 
 
 def _open(kind: str, asked: Settings, several: bool, told: Callable[[Diagnostic], None]) -> Device:
-    if nodes(asked, kind) is not None:
-        raise error("E-DP-005", "this version trains on one machine", expected="SEXPGPU_NODES unset, or 1")
     if kind == "cuda":
         return _open_cuda(asked, told)
     if kind == "sim":
@@ -153,7 +176,47 @@ def prepare_for(done: Compilation, device: Device) -> DevicePlans | None:
 
 
 def _kernels(done: Compilation, device: Device) -> DevicePlans | None:
-    return prepare_kernels(done, device.chip)
+    return prepare_kernels(done, device.chip, lambda plans, identity: _chosen(done, device, plans, identity))
+
+
+def _chosen(done: Compilation, device: Device, plans: DevicePlans, identity: str) -> Chosen:
+    """How calls of the train graph stack microbatches on an open device, and the key of what is measured of that."""
+    assert done.experiment is not None
+    assert device.pool is not None
+    experiment = done.experiment
+    key = key_of("stacking", __version__, device.pool.driver.name, str(device.ranks), identity)
+
+    def fits(degree: int) -> bool:
+        planned = device_needs(experiment, plans, device.peers, (degree,), device.ranks)
+        return planned.total <= _limited(experiment, device, running_plans(plans, (degree,)), planned).bytes
+
+    def measured(degrees: Collection[int]) -> dict[int, float] | None:
+        found = device.choices.find(key, [str(degree) for degree in degrees])
+        return None if found is None else {int(degree): seconds for degree, seconds in found.items()}
+
+    timed = device.kind == "cuda"  # the simulator's time says nothing
+    return evolve(choose(experiment, plans, Choosing(device.ranks, fits, timed, measured)), key=key)
+
+
+def stacking_of(done: Compilation, device: Device) -> Stacking:
+    """How the loop calls the train graph; on a CPU a microbatch at a time, of which nothing is said."""
+    chosen, pool = done.chosen, device.pool
+    if chosen is None or done.experiment is None or pool is None:
+        return Stacking()
+    graphs = {degree: graph_of(done.experiment, degree) for degree in chosen.degrees}
+    models = {degree: chosen.predicted[degree] for degree in chosen.degrees if degree in chosen.predicted}
+    if len(chosen.degrees) == 1:
+        return Stacking(graphs, chosen.degrees[0], chosen.why, models)
+
+    def clock(run: Callable[[], object]) -> float:
+        start = pool.driver.mark()
+        run()
+        return pool.driver.elapsed(start, pool.driver.mark())
+
+    def remember(measured: Mapping[int, float]) -> None:
+        device.choices.keep(chosen.key, {str(degree): seconds for degree, seconds in measured.items()})
+
+    return Stacking(graphs, chosen.likely, chosen.why, models, clock, remember)
 
 
 def lowering_text(done: Compilation, device: Device, kernels: DevicePlans | None) -> str:
@@ -163,6 +226,8 @@ def lowering_text(done: Compilation, device: Device, kernels: DevicePlans | None
     patterns = "off" if "raise" in done.passes.skip else "on"
     libraries = device.pool.driver.libraries if device.pool is not None else None
     lacking = [absent(reason) for reason in libraries.absent()] if libraries is not None else []
+    libraries = device.pool.driver.libraries if device.pool is not None else None
+    lacking = [absent(reason) for reason in libraries.absent()] if libraries is not None else []
     return "\n".join(
         [f"lowering: {device.words}, patterns {patterns}", kernels.lowering, *(note_line(*note) for note in lacking)]
     )
@@ -170,20 +235,29 @@ def lowering_text(done: Compilation, device: Device, kernels: DevicePlans | None
 
 def engine_of(done: Compilation, device: Device, kernels: DevicePlans | None) -> tuple[Engine, Arrays]:
     """The engine of an experiment that was prepared for a device, and the arithmetic on its tensors."""
-    if device.pool is None:
-        return CpuEngine(done, device.words), HostArrays()
-    from sexpgpu.driver.device import DeviceEngine
-
-    assert kernels is not None
-    planned, _ = _admission(done, device, kernels)
-    engine = DeviceEngine(done, kernels, device.pool, device.words, device.chip, planned)
-    return engine, engine.arrays
+    calls = team_of(done, evolve(device, others=(), links=None), kernels).calls[0]
+    return calls.engine, calls.arrays
 
 
 def team_of(done: Compilation, device: Device, kernels: DevicePlans | None) -> Team:
     """The ranks of a run on a device, each with its engine and its arithmetic."""
-    calls = [Calls(*engine_of(done, evolve(device, pool=pool), kernels)) for pool in (device.pool, *device.others)]
-    return Team(calls, device.links)
+    if device.pool is None:
+        return Team([Calls(CpuEngine(done, device.words), HostArrays())])
+    from sexpgpu.driver.device import DeviceEngine, Resized
+    from sexpgpu.gpu.transport import DeviceTransport
+
+    assert kernels is not None
+    assert done.experiment is not None
+    rounding = rounds(done.experiment.run, device.peers)
+    resized = Resized(done, device.chip)
+    engines = []
+    for pool in (device.pool, *device.others):
+        planned, _ = _admission(done, evolve(device, pool=pool), kernels)
+        engines.append(DeviceEngine(done, kernels, pool, device.words, device.chip, planned, rounding, resized))
+    types = gradient_types(done.experiment) if device.peers is not None else {}
+    transports = [DeviceTransport(engine.arrays, types, rounding) for engine in engines] if types else []
+    calls = [Calls(engine, engine.arrays) for engine in engines]
+    return Team(calls, device.links, device.peers, transports, stacking_of(done, device))
 
 
 def admitted(done: Compilation, device: Device, kernels: DevicePlans | None) -> Diagnostic | None:
@@ -192,7 +266,7 @@ def admitted(done: Compilation, device: Device, kernels: DevicePlans | None) -> 
     """
     if done.traced is None or done.experiment is None:
         return None
-    undivided = not_divided(done.experiment.run, 1 + len(device.others))
+    undivided = not_divided(done.experiment.run, device.ranks, device.machines)
     if undivided is not None:
         return undivided
     if kernels is not None:
@@ -207,24 +281,27 @@ def admitted_generator(
     if kernels is None or done.experiment is None:
         return None
     planned = generator_needs(done.experiment, kernels, generator)
-    return generator_admission(generator, planned, _limited(done.experiment, device, kernels, planned))
+    return generator_admission(
+        generator, planned, _limited(done.experiment, device, list(kernels.plans.values()), planned)
+    )
 
 
 def _admission(done: Compilation, device: Device, kernels: DevicePlans) -> tuple[Planned, Limit]:
     """What a run will hold of an open device, and what it may."""
     assert done.experiment is not None
-    planned = device_needs(done.experiment, kernels)
-    return planned, _limited(done.experiment, device, kernels, planned)
+    degrees = done.chosen.degrees if done.chosen is not None else (1,)
+    planned = device_needs(done.experiment, kernels, device.peers, degrees, device.ranks)
+    return planned, _limited(done.experiment, device, running_plans(kernels, degrees), planned)
 
 
-def _limited(experiment: Experiment, device: Device, kernels: DevicePlans, planned: Planned) -> Limit:
+def _limited(experiment: Experiment, device: Device, plans: Sequence[GraphPlan], planned: Planned) -> Limit:
     """What a run may hold of an open device: its pool is held to that, and its captured launches to the rest.
 
     More is set aside for large graphs where the run fits beside it.
     """
     assert device.pool is not None
     free = device.pool.driver.memory()[0] - device.kept
-    reserved = reservation(list(kernels.plans.values()))
+    reserved = reservation(plans)
     if planned.total > free - reserved:
         reserved = SMALL
     device.pool.captures.reserved = reserved

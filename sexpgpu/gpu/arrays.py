@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.experiment import Output, OutputRole
-from sexpgpu.gpu.memory import DeviceArray, Pool
+from sexpgpu.gpu.memory import DeviceArray, Pool, as_one_axis
 from sexpgpu.gpu.program import DeviceProgram, on_host
 from sexpgpu.gpu.transfer import copy_array, upload_named
 from sexpgpu.runtime.norm import clip_factor
 from sexpgpu.runtime.planned import Captured, Planned
 from sexpgpu.tensortype import DType, TensorType
 
-Function = Literal["plus", "times", "over", "squares", "finite"]
-"""Of tensors x, y of one axis and a number a: x + y, x · a, x / a. Of any number of tensors, each: Σ x², as f64[], and
-whether x is finite, as bool[].
+Function = Literal["plus", "times", "over", "rounding", "squares", "finite"]
+"""Of tensors x, y of one axis and a number a: x + y, x · a, x / a; of x + y in f32 the nearest bf16 and what it lacks,
+in f32. Of any number of tensors, each: Σ x², as f64[], and whether x is finite, as bool[].
 """
 Types = tuple[TensorType, ...]
 
@@ -61,7 +61,7 @@ class DeviceArrays:
         """The pool takes it back when nobody holds it."""
 
     def plus(self, left: DeviceArray, right: DeviceArray) -> DeviceArray:
-        return self._elements("plus", left, _flat(right))
+        return self._elements("plus", left, as_one_axis(right))
 
     def times(self, tensor: DeviceArray, factor: float) -> DeviceArray:
         return self._elements("times", tensor, np.array(factor, tensor.dtype))
@@ -107,9 +107,18 @@ class DeviceArrays:
         libraries = self.pool.driver.libraries
         return [] if libraries is None else libraries.news()
 
+    def library_refusals(self) -> list[str]:
+        libraries = self.pool.driver.libraries
+        return [] if libraries is None else libraries.news()
+
     def captured(self) -> Captured:
         captures = self.pool.captures
         return Captured(captures.held, captures.peak, captures.reserved)
+
+    def chosen(self) -> Mapping[str, str]:
+        libraries = self.pool.driver.libraries
+        chosen = {} if libraries is None else libraries.chosen
+        return {str(what): way for what, way in chosen.items()}
 
     def peak_bytes(self) -> int:
         return self.pool.peak
@@ -119,16 +128,11 @@ class DeviceArrays:
 
     def _elements(self, function: Function, tensor: DeviceArray, other: DeviceArray | NDArray[Any]) -> DeviceArray:
         """A function that gives an element for each."""
-        flat = _flat(tensor)
+        flat = as_one_axis(tensor)
         (result,) = self.kernels(function, (flat.type,))([flat, other])
         return DeviceArray(tensor.type, result.memory, result.offset)
 
     def _numbers(self, function: Function, tensors: Sequence[DeviceArray]) -> list[DeviceArray]:
         """A function that gives a number for each, all in one call."""
-        flat = [_flat(tensor) for tensor in tensors]
+        flat = [as_one_axis(tensor) for tensor in tensors]
         return self.kernels(function, tuple([x.type for x in flat]))(flat) if flat else []
-
-
-def _flat(tensor: DeviceArray) -> DeviceArray:
-    """The same memory as one axis."""
-    return DeviceArray(TensorType((tensor.type.size,), tensor.type.dtype), tensor.memory, tensor.offset)

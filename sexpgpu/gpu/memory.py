@@ -244,6 +244,11 @@ class DeviceArray:
         return from_stored(stored, self.type)
 
 
+def as_one_axis(tensor: DeviceArray) -> DeviceArray:
+    """The same memory as one axis."""
+    return DeviceArray(TensorType((tensor.type.size,), tensor.type.dtype), tensor.memory, tensor.offset)
+
+
 def stored_dtype(type: TensorType) -> np.dtype[Any]:
     """How an element lies on the device: bf16 as the 16 bits that it is."""
     return np.dtype(np.uint16) if type.dtype == "bf16" else NUMPY_DTYPE[type.dtype]

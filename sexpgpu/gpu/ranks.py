@@ -78,14 +78,14 @@ def only_first(settings: Settings, device: str) -> None:
 
 
 def nodes(settings: Settings, device: str) -> Nodes | None:
-    """The machines of a run; None for one alone. `E-DP-005` where a variable is wrong, or the device is not cuda."""
+    """The machines of a run; None for one alone. `E-DP-005` where a variable is wrong, or the device has no ranks."""
     if settings.gradients not in (None, "bf16", "f32"):
         raise _wrong_nodes("SEXPGPU_NODE_GRADIENTS is no dtype of gradients", "bf16 or f32", settings.gradients)
     count = _count(settings.nodes)
     if count == 1:
         return None
-    if device != "cuda":
-        raise _wrong_nodes("several machines train on GPUs", "SEXPGPU_DEVICE=cuda", device)
+    if device not in ("cuda", "sim"):
+        raise _wrong_nodes("several machines train on GPUs", "the device cuda, or sim in its place", device)
     rank = settings.node_rank
     if rank is None or not re.fullmatch(r"[0-9]+", rank) or int(rank) >= count:
         raise _wrong_nodes("SEXPGPU_NODE_RANK is no machine of the run", f"0 to {count - 1}", rank)

@@ -100,8 +100,16 @@ class Arrays(Protocol):
         """What libraries of the device refused to compute since this was asked last, a line each, with the reason."""
         ...
 
+    def library_refusals(self) -> list[str]:
+        """What libraries of the device refused to compute since this was asked last, a line each, with the reason."""
+        ...
+
     def captured(self) -> Captured | None:
         """What captured launches take, on a device that has any."""
+        ...
+
+    def chosen(self) -> Mapping[str, str]:
+        """What was measured to be faster on the device and is used since, by what it computes."""
         ...
 
     def peak_bytes(self) -> int:
@@ -173,8 +181,14 @@ class HostArrays:
     def library_refusals(self) -> list[str]:
         return []
 
+    def library_refusals(self) -> list[str]:
+        return []
+
     def captured(self) -> Captured | None:
         return None
+
+    def chosen(self) -> Mapping[str, str]:
+        return {}
 
     def peak_bytes(self) -> int:
         return peak_bytes()

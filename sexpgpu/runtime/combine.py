@@ -1,7 +1,8 @@
 """What the ranks of a run found in a step, put together, so that every rank has the whole of it.
 
 The sums of a tree are joined subtree by subtree, so that they are those of one device bit for bit. Other sums are added
-up in the order of the ranks: two ranks of one microbatch each give what one device gives.
+up in the order of the ranks: two ranks of one microbatch each give what one device gives. Between machines all of a
+step goes in one message to machine 0, which adds up in the same order on its host.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field, frozen
 
+from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.experiment import Experiment, OutputRole
-from sexpgpu.runtime.engine import Tensor
+from sexpgpu.runtime.arrays import Arrays, HostArrays
+from sexpgpu.runtime.engine import Array, Tensor
 from sexpgpu.runtime.fold import MeanFold, Part, SumFold
 from sexpgpu.runtime.gather import Gathering
+from sexpgpu.runtime.message import Message, Purpose, Sent, pack, unpack
 from sexpgpu.runtime.metrics import Collected
-from sexpgpu.runtime.ranks import Team
+from sexpgpu.runtime.peers import Told
+from sexpgpu.runtime.ranks import Team, rounds
 from sexpgpu.tensortype import DType
 
 Sums = Mapping[str, SumFold]
+_ROLES: Mapping[Purpose, OutputRole] = {"total": "step_term", "gradient": "grad", "average": "buffer"}
+"""The outputs of graphs that each kind of sum is of."""
 
 
 @frozen
@@ -46,10 +53,18 @@ class Combining:
 
     def totals(self, folds: Sequence[Sums]) -> list[dict[str, Tensor]]:
         """The step's totals on every rank of this process, from one tree of each rank by name."""
-        return self._local(folds, True, "step_term")
+        if self.team.peers is None:
+            return self._local(folds, True, "step_term")
+        sent = [part for rank, own in enumerate(folds) for part in self._parts(rank, own, "total")]
+        sums = self._everywhere(Message(arrays=sent)).arrays
+        totals = {each.name: each.array for each in sums}
+        dtypes = {name: self._dtypes["step_term", name] for name in totals}
+        return [arrays.place(totals, dtypes) for arrays in self.team.arrays]
 
     def step(self, gatherings: Sequence[Gathering]) -> Combined:
         """All that the microbatches of a step gave, from what each rank of this process gathered."""
+        if self.team.peers is not None:
+            return self._between_machines(gatherings)
         if len(gatherings) == 1:
             (alone,) = gatherings
             own = {path: fold.mean() for path, fold in alone.gradients.items()}
@@ -61,10 +76,12 @@ class Combining:
         self._share_rows(gatherings)
         self._share_kept(gatherings)
         losses = [loss for each in gatherings for loss in each.losses]
-        collected = Collected.joined([g.collected for g in gatherings])
-        means = [each.means(sums) for each, sums in zip(gatherings, gradients, strict=True)]
-        buffers = [each.buffers(each.means(sums)) for each, sums in zip(gatherings, averages, strict=True)]
-        return Combined(losses, collected, means, buffers)
+        return _whole(gatherings, losses, Collected.joined([g.collected for g in gatherings]), gradients, averages)
+
+    def commit(self) -> None:
+        """The step was kept, and with it what rounding has taken from its gradients."""
+        for transport in self.team.transports:
+            transport.commit()
 
     def _local(self, folds: Sequence[Sums], tree: bool, role: OutputRole) -> list[dict[str, Tensor]]:
         """The sums over the microbatches of this process, on each of its ranks."""
@@ -112,6 +129,109 @@ class Combining:
         for path, value in list(gatherings[last].kept.items()):
             for each, copy in zip(gatherings, self.team.links.copies(value, last), strict=True):
                 each.kept[path] = copy
+
+    def _between_machines(self, gatherings: Sequence[Gathering]) -> Combined:
+        sent = []
+        for rank, each in enumerate(gatherings):
+            host = self.team.arrays[rank].host
+            sent += self._parts(rank, _sums(each.gradients), "gradient")
+            sent += self._parts(rank, _sums(each.averaged), "average")
+            sent += [Sent("row", path, row, 1, host(each.with_rows[path][row])) for path, row in each.changed]
+            sent += [Sent("kept", path, each.first, 1, host(value)) for path, value in each.kept.items()]
+        losses = [float(loss) for each in gatherings for loss in each.losses]
+        collected = Collected.joined([each.collected for each in gatherings]).told()
+        whole = self._everywhere(Message(losses, [collected], sent))
+        sums: dict[Purpose, dict[str, Array]] = {"gradient": {}, "average": {}}
+        for array in whole.arrays:
+            if array.purpose in sums:
+                sums[array.purpose][array.name] = array.array
+            else:
+                self._take(gatherings, array)
+        dtypes = {name: self._dtypes["buffer", name] for name in sums["average"]}
+        outputs = self.experiment.graphs[self.experiment.train_graph].outputs
+        return _whole(
+            gatherings,
+            list(whole.losses),
+            Collected.of(whole.collected, "train", outputs),
+            [transport.placed(sums["gradient"]) for transport in self.team.transports],
+            [arrays.place(sums["average"], dtypes) for arrays in self.team.arrays],
+        )
+
+    def _parts(self, rank: int, folds: Sums, purpose: Purpose) -> list[Sent]:
+        """What one rank of this process has of each sum."""
+        host = self.team.arrays[rank].host
+        rounding = purpose == "gradient" and rounds(self.experiment.run, self.team.peers)
+        rounded: dict[str, Tensor] = {}  # each the sum of all that this rank has
+        sent = []
+        for name, fold in folds.items():
+            for part in fold.parts():
+                if rounding and self._dtypes["grad", name] == "f32":
+                    rounded[name] = part.sum
+                else:
+                    sent.append(Sent(purpose, name, part.first, part.leaves, host(part.sum)))
+        if rounded:
+            share = self.team.share(rank, self.experiment.run.microbatches)
+            bits = self.team.transports[rank].rounded(rounded)
+            sent += [Sent(purpose, name, share.start, len(share), array, True) for name, array in bits.items()]
+        return sent
+
+    def _everywhere(self, own: Message) -> Message:
+        """What all machines together found, on every one of them."""
+        assert self.team.peers is not None
+        return unpack(self.team.peers.exchange(pack(own), self._joined_messages))
+
+    def _joined_messages(self, several: Sequence[Told]) -> Told:
+        """Machine 0 adds up what all sent. Of buffers that are not averaged the last microbatch's counts."""
+        messages = [unpack(each) for each in several]
+        folds: dict[tuple[Purpose, str], SumFold] = {}
+        others: dict[tuple[Purpose, str, int], Sent] = {}
+        for each in [array for message in messages for array in message.arrays]:
+            if each.purpose in _ROLES:
+                key = (each.purpose, each.name)
+                if key not in folds:
+                    folds[key] = SumFold(self._in_tree(each.purpose), arrays=self._host_arrays(*key))
+                folds[key].join(Part(each.first, each.leaves, each.values))
+            else:
+                others[each.purpose, each.name, each.first if each.purpose == "row" else 0] = each
+        sums = [Sent(purpose, name, 0, 1, fold.total()) for (purpose, name), fold in folds.items()]
+        losses = [loss for message in messages for loss in message.losses]
+        collected = [each for message in messages for each in message.collected]
+        return pack(Message(losses, collected, [*sums, *others.values()]))
+
+    def _in_tree(self, purpose: Purpose) -> bool:
+        return purpose != "gradient" or self.experiment.run.deterministic
+
+    def _host_arrays(self, purpose: Purpose, name: str) -> Arrays:
+        return _RoundedSums() if self._dtypes[_ROLES[purpose], name] == "bf16" else HostArrays()
+
+    def _take(self, gatherings: Sequence[Gathering], sent: Sent) -> None:
+        """A buffer, or a row of one, as some microbatch of the step made it."""
+        for gathering, arrays in zip(gatherings, self.team.arrays, strict=True):
+            placed = arrays.place({"": sent.array}, {"": self._dtypes["buffer", sent.name]})[""]
+            if sent.purpose == "row":
+                gathering.put_row(sent.name, sent.first, placed)
+            else:
+                gathering.kept[sent.name] = placed
+
+
+class _RoundedSums(HostArrays):
+    """Sums of bf16 arrays, which round as those of a device do."""
+
+    def plus(self, left: Tensor, right: Tensor) -> Tensor:
+        return round_bf16(super().plus(left, right))
+
+
+def _whole(
+    gatherings: Sequence[Gathering],
+    losses: list[Tensor],
+    collected: Collected,
+    gradients: Sequence[Mapping[str, Tensor]],
+    averages: Sequence[Mapping[str, Tensor]],
+) -> Combined:
+    """The step from its sums, of which each rank has its own."""
+    means = [each.means(sums) for each, sums in zip(gatherings, gradients, strict=True)]
+    buffers = [each.buffers(each.means(sums)) for each, sums in zip(gatherings, averages, strict=True)]
+    return Combined(losses, collected, means, buffers)
 
 
 def _sums(folds: Mapping[str, MeanFold]) -> Sums:

@@ -11,6 +11,7 @@ from attrs import define, evolve, field, frozen
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.diag import CallSite, Diagnostic, Note, Span, SxError, error, inside_note, warning
 from sexpgpu.experiment import Experiment
+from sexpgpu.runtime.agree import require_agreement
 from sexpgpu.runtime.batches import shown
 from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.checkpoint import Position
@@ -96,10 +97,12 @@ class Loop:
         started = time.perf_counter()
         step = self.done
         self.views.forget()
+        self.trainer.team.order(do="step", step=step, stage=self.trainer.stage)
         result = self.trainer.run(step, self.tensors)
         seconds = time.perf_counter() - started
         self._pace.add(seconds)
         self._tell_refusals(step)
+        self._tell_stacking(step)
         self.done += 1
         self.evaluated.clear()
         self.observed.clear()
@@ -145,9 +148,19 @@ class Loop:
         for line in arrays.library_refusals():
             self.events.write("annotation", step, name="library", data={"refused": line})
             self.progress.say(f"library: {line}; own kernels")
+        for line in arrays.library_refusals():
+            self.events.write("annotation", step, name="library", data={"refused": line})
+            self.progress.say(f"library: {line}; own kernels")
         for nbytes in arrays.refusals():
             self.events.write("annotation", step, name="memory", data={"refused": nbytes, "free": arrays.free_bytes()})
             self.progress.say(f"memory: allocation failed, {binary_size(nbytes)} at step {step}; caches were let go")
+
+    def _tell_stacking(self, step: int) -> None:
+        """The degree that this step measured."""
+        stacking = self.trainer.team.stacking
+        if (line := stacking.news()) is not None:
+            self.events.write("annotation", step, name="stacking", data=stacking.facts())
+            self.progress.say(line)
 
     def _refuse(self, step: int, refusal: Refusal) -> None:
         """Reports a refused step; the last one that is allowed ends the run, its last good state
@@ -270,6 +283,9 @@ class Loop:
             self._commit()
 
     def _commit(self) -> bool:
+        """Whether a checkpoint was written. `E-DP-004` where the ranks of the run do not hold the same."""
+        self.trainer.team.order(do="compare")
+        require_agreement(self.done, self.trainer.team, self.tensors, self.experiment)
         position = Position(
             self.done, self.skipped, tuple(self.evaluated), 0, stage=self.trainer.stage, observed=dict(self.observed)
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from attrs import define, field
@@ -68,6 +69,30 @@ class Collected:
             for name, values in each._counts.items():
                 found._counts.setdefault(name, []).extend(values)
         return found
+
+    def told(self) -> dict[str, Any]:
+        """All of it as plain numbers, for another machine."""
+        return {
+            "values": {name: list(map(float, values)) for name, values in self._values.items()},
+            "weights": {name: list(map(float, values)) for name, values in self._weights.items()},
+            "counted": self._counted,
+            "counts": {name: list(map(int, values)) for name, values in self._counts.items()},
+        }
+
+    @classmethod
+    def of(cls, several: Sequence[Mapping[str, Any]], prefix: str, outputs: Sequence[Output]) -> Collected:
+        """What machines told, in their order, of the metrics among a graph's outputs."""
+        by_name = {output.name: output for output in outputs if output.role == "metric"}
+        found = []
+        for told in several:
+            each = cls(prefix)
+            each._outputs |= {name: by_name[name] for name in told["values"]}
+            each._values |= told["values"]
+            each._weights |= told["weights"]
+            each._counted |= told["counted"]
+            each._counts |= told["counts"]
+            found.append(each)
+        return cls.joined(found)
 
     @property
     def counters(self) -> dict[str, int]:

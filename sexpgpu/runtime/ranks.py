@@ -1,4 +1,4 @@
-"""Ranks: the devices that train together, of this process, and what each of them does of a step.
+"""Ranks: the devices that train together, of this process and of other machines, and what each does of a step.
 
 Every rank holds all parameters, states and buffers, and runs its share of a step's microbatches: rank r of R takes
 those from r·k/R on. Sums over the microbatches are added up in an order that is fixed by the microbatches' numbers or
@@ -7,8 +7,8 @@ the ranks', so that every rank has the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from attrs import define, field
 
@@ -16,7 +16,9 @@ from sexpgpu.diag import Diagnostic
 from sexpgpu.experiment import Experiment, RunConfig
 from sexpgpu.runtime.arrays import Arrays
 from sexpgpu.runtime.calls import Calls, Tensors, placed
-from sexpgpu.runtime.engine import Tensor
+from sexpgpu.runtime.engine import Array, Tensor
+from sexpgpu.runtime.peers import Peers
+from sexpgpu.runtime.stacking import Stacking
 
 
 class Links(Protocol):
@@ -31,21 +33,62 @@ class Links(Protocol):
         ...
 
 
+class Transport(Protocol):
+    """How the gradients of one rank go to other machines, and their sums come back."""
+
+    def rounded(self, gradients: dict[str, Tensor]) -> dict[str, Array]:
+        """f32 gradients, with what rounding took from those before, rounded to bf16 and as its bits, u16.
+
+        They belong to the callee. What this rounding took counts once `commit` is called.
+        """
+        ...
+
+    def commit(self) -> None:
+        """The step was kept."""
+        ...
+
+    def placed(self, sums: Mapping[str, Array]) -> dict[str, Tensor]:
+        """Gradients where graphs read them, until the next ones come."""
+        ...
+
+
 @define
 class Team:
     """The ranks of this process: their graphs and arithmetic, in order, of which the first is the loop's own.
 
-    `links` join them where there are several. `replicas` are the tensors of the others, once the run has begun.
+    `links` join them where there are several. `replicas` are the tensors of the others, once the run has begun. Where
+    there are other machines, `peers`, each rank has a transport. All ranks stack microbatches by the same degree.
     """
 
     calls: Sequence[Calls]
     links: Links | None = None
+    peers: Peers | None = None
+    transports: Sequence[Transport] = ()
+    stacking: Stacking = field(factory=Stacking)
     replicas: list[Tensors] = field(factory=list)
 
     @property
     def count(self) -> int:
         """Ranks of the whole run."""
-        return len(self.calls)
+        return self.machines * len(self.calls)
+
+    @property
+    def machines(self) -> int:
+        return 1 if self.peers is None else self.peers.count
+
+    @property
+    def machine(self) -> int:
+        return 0 if self.peers is None else self.peers.rank
+
+    @property
+    def first(self) -> int:
+        """The number of this process's first rank."""
+        return self.machine * len(self.calls)
+
+    def order(self, **what: Any) -> None:
+        """Machine 0 has the others, where there are any, do something."""
+        if self.peers is not None and self.peers.leads:
+            self.peers.order(**what)
 
     @property
     def arrays(self) -> Sequence[Arrays]:
@@ -54,7 +97,7 @@ class Team:
     def share(self, rank: int, microbatches: int) -> range:
         """The microbatches of a step that rank `rank` of this process runs, of so many in a whole step."""
         each = microbatches // self.count
-        first = rank * each
+        first = (self.first + rank) * each
         return range(first, first + each)
 
     def replicate(self, tensors: Tensors, experiment: Experiment) -> Tensors:
@@ -67,13 +110,19 @@ class Team:
         return [own, *self.replicas]
 
 
-def not_divided(run: RunConfig, ranks: int) -> Diagnostic | None:
-    """`E-DP-003` where the microbatches of a step do not divide over the ranks."""
+def rounds(run: RunConfig, peers: Peers | None) -> bool:
+    """Whether gradients travel between machines as bf16: not where a step's bits are not to depend on the ranks."""
+    return peers is not None and peers.gradients == "bf16" and not run.deterministic
+
+
+def not_divided(run: RunConfig, ranks: int, machines: int = 1) -> Diagnostic | None:
+    """`E-DP-003` where the microbatches of a step do not divide over the ranks of all machines."""
     if run.microbatches % ranks == 0:
         return None
+    where = f" of {machines} machines" if machines > 1 else ""
     return Diagnostic(
         "E-DP-003",
-        f"the microbatches of a step do not divide over {ranks} devices",
+        f"the microbatches of a step do not divide over {ranks} devices{where}",
         run.span,
         expected=f"a multiple of {ranks} for :microbatches",
         actual=str(run.microbatches),

@@ -20,18 +20,22 @@ from sexpgpu.runtime.directory import RunDirectory, choose_directory, versions
 from sexpgpu.runtime.engine import Engine
 from sexpgpu.runtime.evaluate import Pass
 from sexpgpu.runtime.events import EventStream
+from sexpgpu.runtime.faults import internal, told
+from sexpgpu.runtime.follow import follower
 from sexpgpu.runtime.generate import Generation
 from sexpgpu.runtime.keep import Keeper
 from sexpgpu.runtime.loading import Loaders
 from sexpgpu.runtime.loop import Loop, Outcome
+from sexpgpu.runtime.machines import meet, part
 from sexpgpu.runtime.manifest import manifest_json
+from sexpgpu.runtime.meeting import Stopped
 from sexpgpu.runtime.plan import Plan, evaluation_steps, make_plan, turns
 from sexpgpu.runtime.planned import peak_facts, peak_line, plan_line
 from sexpgpu.runtime.progress import Progress
 from sexpgpu.runtime.ranks import Team
 from sexpgpu.runtime.restore import require_checkpoint
-from sexpgpu.runtime.room import not_given
 from sexpgpu.runtime.signals import Signals
+from sexpgpu.runtime.stacking import Stacking
 from sexpgpu.runtime.start import Start, begin, find_start
 from sexpgpu.runtime.status import Status
 from sexpgpu.runtime.step import TrainStep
@@ -101,19 +105,55 @@ def run(engine: Engine, options: RunOptions, arrays: Arrays | None = None, team:
     `arrays` does the arithmetic on the engine's tensors; without it they are NumPy's. `team` are the ranks that train
     together, where the engine is not alone.
     """
-    experiment = engine.experiment
     reports = _Reports(options)
+    ranks = team or Team([Calls(engine, arrays if arrays is not None else HostArrays())])
+    peers = ranks.peers
     try:
-        if options.resume not in (None, "latest"):
-            require_checkpoint(Path(str(options.resume)))
-        path = choose_directory(experiment, options.runs, options.out, options.resume)
-        with Signals() as signals, RunDirectory(path) as directory:
-            ranks = team or Team([Calls(engine, arrays if arrays is not None else HostArrays())])
-            accepted = _accept(directory, experiment, options, reports, ranks.count)
-            directory.create()
-            return _run_in(directory, accepted, ranks, options, reports, signals)
+        with Signals() as signals:
+            result = _run_with(ranks, options, reports, signals)
     except SxError as fault:
-        return _failed(fault.diagnostic, reports)
+        result = _failed(fault.diagnostic, reports)
+    except Exception as fault:
+        if peers is not None:
+            part(peers, 70, internal(fault))
+        raise
+    if peers is not None:
+        part(peers, result.code, result.error)
+    return result
+
+
+def _run_with(team: Team, options: RunOptions, reports: _Reports, signals: Signals) -> RunResult:
+    """The run of machine 0, or what another machine does of it."""
+    experiment = team.calls[0].engine.experiment
+    if options.resume not in (None, "latest"):
+        require_checkpoint(Path(str(options.resume)))
+    try:
+        if team.peers is not None and not team.peers.leads:
+            return _follow(team, options, reports, signals)
+        path = choose_directory(experiment, options.runs, options.out, options.resume)
+        with RunDirectory(path) as directory:
+            accepted = _accept(directory, experiment, options, reports, team)
+            meet(team, accepted.plan, accepted.start, accepted.loaders.data, signals)
+            directory.create()
+            return _run_in(directory, accepted, team, options, reports, signals)
+    except Stopped:
+        return RunResult(128 + (signals.number or 0))
+
+
+def _follow(team: Team, options: RunOptions, reports: _Reports, signals: Signals) -> RunResult:
+    """This machine reads what machine 0 reads, and writes nothing."""
+    experiment = team.calls[0].engine.experiment
+    path = options.out or options.runs
+    if options.resume is not None:
+        path = choose_directory(experiment, options.runs, options.out, options.resume)
+    accepted = _accept(RunDirectory(path), experiment, options, reports, team)
+    meet(team, accepted.plan, accepted.start, accepted.loaders.data, signals)
+    try:
+        here = follower(team, accepted.loaders, accepted.plan, accepted.start)
+        code = here.run()
+    except (OSError, MemoryError, NoMemory) as fault:
+        raise SxError(told(fault, path)) from None
+    return RunResult(code, None, here.done, accepted.plan.stop, here.metrics, warnings=tuple(reports.records))
 
 
 @frozen
@@ -126,7 +166,7 @@ class _Accepted:
 
 
 def _accept(
-    directory: RunDirectory, experiment: Experiment, options: RunOptions, reports: _Reports, ranks: int
+    directory: RunDirectory, experiment: Experiment, options: RunOptions, reports: _Reports, team: Team
 ) -> _Accepted:
     """Opens the data, makes the plan and reads the checkpoint or weights to begin with."""
     loaders = Loaders(experiment.run.microbatches)
@@ -145,7 +185,7 @@ def _accept(
         init=options.init,
         allow_changed=options.allow_changed,
         stop=plan.stop,
-        ranks=ranks,
+        team=team,
         report=reports.add,
     )
     return _Accepted(loaders, plan, start)
@@ -172,6 +212,13 @@ def _tell_plan(arrays: Arrays, free: int | None, events: EventStream, progress: 
         progress.say(plan_line(arrays.planned, free))
 
 
+def _tell_stacking(stacking: Stacking, events: EventStream, progress: Progress, step: int) -> None:
+    """How many microbatches a call runs, of a device that chooses."""
+    if stacking.why:
+        events.write("annotation", step, name="stacking", data=stacking.facts())
+        progress.say(stacking.row())
+
+
 def _tell_peak(arrays: Arrays, events: EventStream, progress: Progress, step: int) -> None:
     """The peak that was reached, against the plan."""
     if arrays.planned is not None:
@@ -180,34 +227,12 @@ def _tell_peak(arrays: Arrays, events: EventStream, progress: Progress, step: in
         progress.say(peak_line(*told))
 
 
-def _told(fault: SxError | OSError | MemoryError | NoMemory, directory: Path) -> Diagnostic:
-    match fault:
-        case NoMemory():
-            return not_given(fault)
-        case SxError():
-            return fault.diagnostic
-        case OSError():
-            return _not_written(directory, fault)
-    help = "a smaller model or batch, or more :microbatches"
-    return Diagnostic("E-MEM-002", "there is not enough memory for this run", actual=str(fault) or None, help=help)
-
-
-def _internal(fault: Exception) -> str:
-    return f"a fault of sexpgpu: {type(fault).__name__}: {fault}"
-
-
 def _tell_error(error: Diagnostic, step: int, events: EventStream | None, status: Status) -> None:
     """The last event and the last status of a run that an error ends."""
     if events is not None:
         at = str(error.span) if error.span else None
         events.write("error", step, code=error.code, message=error.message, at=at)
     status.update("failed", {"step": step}, error)
-
-
-def _not_written(directory: Path, fault: OSError) -> Diagnostic:
-    where = f" ({fault.filename})" if fault.filename else ""
-    reason = f"{fault.strerror or fault}{where}"
-    return Diagnostic("E-IO-001", f"{directory} cannot be written", actual=reason)
 
 
 def _run_in(
@@ -238,6 +263,7 @@ def _run_in(
             "manifest": manifest_json(experiment.manifest),
             "data": loaders.data,
             "ranks": team.count,
+            "nodes": team.machines,
         }
         keeper = Keeper(directory.checkpoints, experiment.run, facts, events, reports.add, arrays=calls.arrays)
         if start.own:
@@ -272,6 +298,7 @@ def _run_in(
         loop.use_stage(start.position.stage)
         _tell_lowering(options.lowering, events, loop.progress, start.position.step)
         _tell_plan(calls.arrays, free, events, loop.progress, start.position.step)
+        _tell_stacking(team.stacking, events, loop.progress, start.position.step)
         started = time.perf_counter()
         outcome = loop.run()
         _tell_peak(calls.arrays, events, loop.progress, outcome.step)
@@ -279,14 +306,14 @@ def _run_in(
         warnings = tuple(reports.records)
         return RunResult(code, directory.path, outcome.step, plan.stop, outcome.metrics, warnings=warnings)
     except (SxError, OSError, MemoryError, NoMemory) as fault:
-        error = _told(fault, directory.path)
+        error = told(fault, directory.path)
         step = loop.done if loop is not None else accepted.start.position.step
         _tell_error(error, step, events, status)
         return _failed(error, reports, directory.path, step, status.steps)
     except Exception as fault:
         # A fault of ours: it goes on to whoever called, but the directory is not to say that the run is under way.
         step = loop.done if loop is not None else accepted.start.position.step
-        _tell_error(Diagnostic("E-INT-001", _internal(fault)), step, events, status)
+        _tell_error(internal(fault), step, events, status)
         raise
     finally:
         if events is not None:
@@ -356,4 +383,4 @@ def _close(outcome: Outcome, events: EventStream, status: Status, signals: Signa
         raise lost
     summary = {"step": outcome.step, "metrics": outcome.metrics, "seconds": round(seconds, 3)}
     status.update("finished" if outcome.finished else "stopped", summary)
-    return 0 if outcome.finished or signals.stop is None else 128 + signals.stop
+    return 0 if outcome.finished or signals.number is None else 128 + signals.number

@@ -19,11 +19,12 @@ class Signals:
 
     The loop looks at `stop` (the signal's number) and `checkpoint` between any two calls of a graph. A second
     stop signal ends the process at once. Handlers are installed only from the main thread; elsewhere signals
-    keep their meaning.
+    keep their meaning. `elsewhere` is a stop signal that another machine of the run got.
     """
 
     stop: int | None = None
     checkpoint: bool = False
+    elsewhere: int | None = None
     _owner: int = field(factory=os.getpid, init=False)
     _before: dict[signal.Signals, Any] = field(factory=dict, init=False)
 
@@ -40,7 +41,17 @@ class Signals:
             signal.signal(number, handler)
 
     def stopped(self) -> bool:
-        return self.stop is not None
+        return self.number is not None
+
+    @property
+    def number(self) -> int | None:
+        """The signal that stops the run, whoever got it."""
+        return self.stop if self.stop is not None else self.elsewhere
+
+    def asked_elsewhere(self, stop: int | None, checkpoint: bool) -> None:
+        """What signals asked of another machine. With its stop our first is no second one: schedulers stop each."""
+        self.elsewhere = stop if self.elsewhere is None else self.elsewhere
+        self.checkpoint = self.checkpoint or checkpoint
 
     def take_checkpoint_request(self) -> bool:
         """Whether a checkpoint was asked for since the last time."""

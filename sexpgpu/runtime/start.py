@@ -48,17 +48,17 @@ def find_start(
     init: Path | None,
     allow_changed: bool,
     stop: int,
-    ranks: int,
+    team: Team,
     report: Callable[[Diagnostic], None],
 ) -> Start:
     """Loads the checkpoint that `resume` names, or the weights that a new run is given; changes no file.
 
     `data` are those that the loaders opened. `E-RUN-102` for a checkpoint past `stop`, the step at which the run is to
-    end; `E-DP-002` for one of another count of ranks than `ranks`, unless sums do not depend on it.
+    end; `E-DP-002` for one of other ranks or machines than `team`, unless sums do not depend on them.
     """
     chosen = newest_good(directory.checkpoints, report) if resume == "latest" else resume and Path(resume)
     if chosen:
-        return _resumed(directory, chosen, experiment, data, allow_changed, stop, ranks)
+        return _resumed(directory, chosen, experiment, data, allow_changed, stop, team)
     if resume == "latest":
         report(_nothing_to_resume(directory, experiment.name))
     given = {} if init is None else read_weights(init, experiment)
@@ -100,7 +100,7 @@ def _nothing_to_resume(directory: RunDirectory, name: str) -> Diagnostic:
 
 
 def _resumed(
-    directory: RunDirectory, path: Path, experiment: Experiment, data: Data, allow_changed: bool, stop: int, ranks: int
+    directory: RunDirectory, path: Path, experiment: Experiment, data: Data, allow_changed: bool, stop: int, team: Team
 ) -> Start:
     index = read_index(path)
     found = changes(index["manifest"], manifest_json(experiment.manifest))
@@ -108,15 +108,19 @@ def _resumed(
     other_data = data_changes(index["data"], data) if "data" in index else []
     if not allow_changed:
         require_none(found, other_data, path)
-    written = index.get("ranks", 1)  # checkpoints of this format were written without it at first
-    if written != ranks and not experiment.run.deterministic:
-        raise error(
-            "E-DP-002",
-            f"{path} was written by another number of ranks",
-            expected=f"{written} {'rank' if written == 1 else 'ranks'}",
-            actual=str(ranks),
-            help="SEXPGPU_DEVICES names as many devices; under `:deterministic t` any number goes on",
-        )
+    # Checkpoints of this format were written without these at first.
+    for what, written, now in (
+        ("rank", index.get("ranks", 1), team.count),
+        ("machine", index.get("nodes", 1), team.machines),
+    ):
+        if written != now and not experiment.run.deterministic:
+            raise error(
+                "E-DP-002",
+                f"{path} was written by another number of {what}s",
+                expected=f"{written} {what if written == 1 else f'{what}s'}",
+                actual=str(now),
+                help="take as many machines and devices; under `:deterministic t` any number goes on",
+            )
     restored = restore(path, experiment)
     position = restored.position
     if position.step > stop:

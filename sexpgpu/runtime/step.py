@@ -23,7 +23,7 @@ from sexpgpu.runtime.gather import Gathering
 from sexpgpu.runtime.plan import Plan
 from sexpgpu.runtime.ranks import Team
 from sexpgpu.runtime.room import Retry
-from sexpgpu.runtime.stacking import Stacking, is_whole
+from sexpgpu.runtime.stacking import is_whole
 from sexpgpu.runtime.update import Updates
 
 _GRADIENTS: frozenset[OutputRole] = frozenset({"grad"})
@@ -127,7 +127,6 @@ class TrainStep:
     contexts: Contexts
     stage: int = 0  # of the loader
     team: Team = field(default=Factory(lambda self: Team([self.calls]), takes_self=True))
-    stacking: Stacking = field(factory=Stacking)
     _combining: Combining = field(init=False)
     _retries: list[Retry] = field(init=False)
     _updates: list[Updates] = field(init=False)
@@ -176,6 +175,7 @@ class TrainStep:
         ):
             updates.commit(held, updated)
             held.buffers.update(buffers)
+        self._combining.commit()
         return reported, None
 
     def _read(self, step: int) -> _Step:
@@ -228,9 +228,10 @@ class TrainStep:
         stackable = is_whole(
             self.calls.engine.experiment.graphs[self.experiment.train_graph], rows, self.plan.microbatches
         )
-        if stackable and self.stacking.open:
-            self.stacking.measure(lambda degree: self._gatherings(given, degree))
-        gatherings = self._gatherings(given, self.stacking.degree if stackable else 1)
+        stacking = self.team.stacking
+        if stackable and stacking.open:
+            stacking.measure(lambda degree: self._gatherings(given, degree))
+        gatherings = self._gatherings(given, stacking.degree if stackable else 1)
         try:
             combined = self._combining.step(gatherings)
             # All is queued before the first number is asked for, which waits for the device.
@@ -253,7 +254,7 @@ class TrainStep:
         for rank, several in self._turns(batches, degree):
             calls, run = self.team.calls[rank], partial(self._retries[rank].run, batches.number, several)
             if degree > 1:
-                stacked = self.stacking.call(calls, graph, degree)
+                stacked = self.team.stacking.call(calls, graph, degree)
                 results = run(partial(self._train, rank, stacked.executable.spec, given, several, stacked))
                 gatherings[rank].add_stacked(several.start, stacked, results)
                 continue

@@ -43,13 +43,13 @@ def test_several_machines() -> None:
     assert nodes(TWO, "cuda") == Nodes(2, 1, "10.0.0.1", 29500, "bf16")
     six = Settings(nodes="3", node_rank="0", rendezvous="[fe80::1]:80", gradients="f32")
     assert nodes(six, "cuda") == Nodes(3, 0, "fe80::1", 80, "f32")
+    assert nodes(TWO, "sim") == nodes(TWO, "cuda")
 
 
 @pytest.mark.parametrize(
     ("settings", "device"),
     [
         (TWO, "cpu"),
-        (TWO, "sim"),
         (Settings(nodes="0"), "cuda"),
         (Settings(nodes="two"), "cuda"),
         (Settings(nodes="2", rendezvous="a:1"), "cuda"),

@@ -33,17 +33,39 @@ ENTRIES = (
           "SEXPGPU_DEVICES lists the GPUs of a run by their numbers, in the order of their ranks, each once: `0,1`. "
           "Unset it means every GPU that is visible; CUDA_VISIBLE_DEVICES limits what is.",
           "SEXPGPU_DEVICES=0,0 sexpgpu run file.sx --device cuda"),
-    Entry("E-DP-002", "a resume with another number of ranks",
-          "Sums over the ranks of a run are added up rank by rank, so a run that goes on with another number of them "
-          "is not the run that was stopped. Under `(defrun ... :deterministic t)` sums do not depend on the ranks, and "
-          "any number goes on.",
+    Entry("E-DP-002", "a resume with another number of ranks or machines",
+          "Sums over the ranks of a run are added up rank by rank, so a run that goes on with another number of them, "
+          "or of machines, is not the run that was stopped. Under `(defrun ... :deterministic t)` sums do not depend "
+          "on either, and any number goes on.",
           "SEXPGPU_DEVICES=0,1 sexpgpu run file.sx --device sim --resume latest"),
     Entry("E-DP-003", "microbatches that do not divide over the devices",
-          "A step's :microbatches are split over the devices of a run, as many for each.",
+          "A step's :microbatches are split over the devices of a run, those of all its machines, as many for each.",
           "SEXPGPU_DEVICES=0,1 sexpgpu run file.sx --device sim"),
+    Entry("E-DP-004", "ranks that do not hold the same",
+          "Every rank makes the same updates of the same gradients, so parameters, optimizer states and "
+          "buffers are the "
+          "same bits on all, and so is what was chosen between kernels and libraries. Before a checkpoint all are "
+          "compared. A difference is a fault of sexpgpu, of a driver or of the hardware, never of the experiment: the "
+          "checkpoint is not written, and `--resume latest` goes on from the one before. Please report the "
+          "whole message.",
+          ""),
     Entry("E-DP-005", "machines that do not make a run",
           "A run over several machines needs SEXPGPU_NODES (how many), SEXPGPU_NODE_RANK (which this is, from 0) and "
-          "SEXPGPU_RENDEZVOUS (`host:port` of machine 0) on each, and SEXPGPU_DEVICE=cuda. SEXPGPU_NODE_GRADIENTS is "
-          "bf16 or f32, the same on all.",
+          "SEXPGPU_RENDEZVOUS (`host:port` of machine 0, where that can listen) on each, and "
+          "SEXPGPU_DEVICE=cuda, or sim "
+          "in its place. SEXPGPU_NODE_GRADIENTS is bf16 or f32, the same on all.",
           "SEXPGPU_NODES=2 sexpgpu run file.sx"),
+    Entry("E-DP-006", "a machine that is about to run something else",
+          "Before the first step each machine tells machine 0 what it is about to run: how many machines, "
+          "which of them "
+          "it is, its number of GPUs, the experiment, its data, the last step, the dtype of gradients, the checkpoint "
+          "that it goes on from. The message has both values. Every machine takes the same files, flags, number of "
+          "devices and place of checkpoints.",
+          ""),
+    Entry("E-DP-007", "a machine that is not there",
+          "A machine did not arrive at the rendezvous within SEXPGPU_NODE_WAIT seconds (300), or left the run: it was "
+          "ended, an error stopped it (its code is shown), or nothing was heard of it for a minute. Start "
+          "every machine; "
+          "after a loss every machine with `--resume latest`.",
+          ""),
 )  # fmt: skip

@@ -1,0 +1,248 @@
+"""Machines of one run meet: machine 0 listens, the others come and say what they are about to run, all is compared.
+
+Machine 0 listens at one place until everybody is there, then no more. Whoever connects and is no machine of a run says
+nothing for too long, or what is no hello: he is let go, and the others wait for him no moment longer.
+"""
+
+from __future__ import annotations
+
+import select
+import selectors
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from attrs import define, field, frozen
+
+from sexpgpu.diag import SxError, error
+from sexpgpu.runtime.wire import PREFIX, Bounds, Kind, Lost, Wire, head, lengths, parsed
+
+Facts = Mapping[str, str]
+"""What has to be the same everywhere, by what it is called, in the order in which it is compared."""
+_HELLO = Bounds(64 << 10, 0)
+_GUESTS = 64
+_PATIENCE = 10.0  # seconds from a connection to its hello
+_LOOK = 0.2  # seconds between two looks at whether the run is to stop
+
+
+class Stopped(Exception):
+    """A signal stops the run before it has begun."""
+
+
+@frozen
+class Place:
+    """Where machine 0 listens, and the seconds that everybody has to come."""
+
+    host: str
+    port: int
+    wait: float
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def listen(place: Place) -> socket.socket:
+    """The socket of machine 0; `E-DP-005` where this machine cannot listen there."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=_GUESTS)
+    except OSError as fault:
+        raise error(
+            "E-DP-005",
+            f"machine 0 cannot listen at {place}",
+            expected="an address of this machine and a port that is free, in SEXPGPU_RENDEZVOUS",
+            actual=fault.strerror or str(fault),
+        ) from None
+
+
+@define(eq=False)
+class _Guest:
+    """A connection that has not said its hello yet."""
+
+    socket: socket.socket
+    address: str
+    until: float
+    said: bytearray = field(factory=bytearray)
+
+    def hello(self) -> dict[str, object] | None:
+        """What it said, once that is whole; `Lost` where it is no hello."""
+        got = self.socket.recv(self._wanted() - len(self.said))
+        if not got:
+            raise Lost("its connection has ended")
+        self.said += got
+        if len(self.said) < PREFIX or len(self.said) < self._wanted():
+            return None
+        return parsed(self.said[PREFIX:])
+
+    def _wanted(self) -> int:
+        """The bytes of its hello, as far as is known."""
+        if len(self.said) < PREFIX:
+            return PREFIX
+        kind, header, _ = lengths(self.said[:PREFIX], _HELLO)
+        if kind is not Kind.HELLO:
+            raise Lost("it did not begin with a hello")
+        return PREFIX + header
+
+
+@define(eq=False)
+class Gathering:
+    """Machine 0 waits for the others. `facts` are its own; `arrived` are the machines that may begin, by number."""
+
+    listener: socket.socket
+    place: Place
+    count: int
+    facts: Facts
+    arrived: dict[int, tuple[socket.socket, str]] = field(factory=dict, init=False)
+    _guests: dict[socket.socket, _Guest] = field(factory=dict, init=False)
+
+    def run(self, stopped: Callable[[], bool]) -> list[socket.socket]:
+        """Everybody's connection in the order of machines, from 1. `E-DP-006` where a machine differs, `E-DP-007` where
+        one does not come in time.
+        """
+        deadline = time.monotonic() + self.place.wait
+        with selectors.DefaultSelector() as looking:
+            looking.register(self.listener, selectors.EVENT_READ)
+            while len(self.arrived) < self.count - 1:
+                if stopped():
+                    raise Stopped
+                if time.monotonic() > deadline:
+                    raise self._missing()
+                for key, _ in looking.select(_LOOK):
+                    self._look(looking, key.fileobj)
+                for late in [g for g in self._guests.values() if time.monotonic() > g.until]:
+                    self._dismiss(looking, late)
+            for guest in list(self._guests.values()):
+                self._dismiss(looking, guest)
+        connections = [self.arrived[number][0] for number in sorted(self.arrived)]
+        for each in connections:
+            each.setblocking(True)
+        return connections
+
+    def close(self) -> None:
+        """Let go of everybody."""
+        for connection in [*self._guests, *(each for each, _ in self.arrived.values())]:
+            connection.close()
+
+    def _look(self, looking: selectors.BaseSelector, ready: object) -> None:
+        if ready is self.listener:
+            self._accept(looking)
+        elif isinstance(ready, socket.socket) and ready in self._guests:
+            guest = self._guests[ready]
+            try:
+                hello = guest.hello()
+            except BlockingIOError:
+                return
+            except (Lost, OSError):
+                self._dismiss(looking, guest)
+                return
+            if hello is not None:
+                self._meet(looking, guest, hello)
+        else:
+            # A machine that has arrived has nothing to say yet: it has gone, and may come again.
+            number = next(n for n, (connection, _) in self.arrived.items() if connection is ready)
+            looking.unregister(self.arrived[number][0])
+            self.arrived.pop(number)[0].close()
+
+    def _accept(self, looking: selectors.BaseSelector) -> None:
+        with suppress(OSError):  # it has gone already
+            connection, address = self.listener.accept()
+            connection.setblocking(False)
+            if len(self._guests) == _GUESTS:
+                self._dismiss(looking, next(iter(self._guests.values())))
+            self._guests[connection] = _Guest(connection, str(address[0]), time.monotonic() + _PATIENCE)
+            looking.register(connection, selectors.EVENT_READ)
+
+    def _dismiss(self, looking: selectors.BaseSelector, guest: _Guest) -> None:
+        looking.unregister(guest.socket)
+        del self._guests[guest.socket]
+        guest.socket.close()
+
+    def _meet(self, looking: selectors.BaseSelector, guest: _Guest, hello: Mapping[str, object]) -> None:
+        number, told = hello.get("node"), hello.get("facts")
+        if not isinstance(number, int) or isinstance(number, bool) or not isinstance(told, dict):
+            self._dismiss(looking, guest)
+            return
+        for name, own in self.facts.items():
+            if told.get(name) != own:
+                self._refuse(guest, f"machine {number} differs from machine 0: {name}", own, str(told.get(name)))
+        if number not in range(1, self.count) or number in self.arrived:
+            there = self.arrived[number][1] if number in self.arrived else self.place.host
+            expected = "another number for each" if self.count > 2 or number == 0 else "1"
+            self._refuse(guest, f"two machines are number {number}", expected, f"{there} and {guest.address}")
+        del self._guests[guest.socket]
+        self.arrived[number] = (guest.socket, guest.address)
+
+    def _refuse(self, guest: _Guest, message: str, expected: str, actual: str) -> None:
+        """Tell everybody why nothing begins."""
+        frame = head(Kind.REFUSED, {"message": message, "expected": expected, "actual": actual})
+        for connection in [guest.socket, *(each for each, _ in self.arrived.values())]:
+            with suppress(OSError):
+                connection.send(frame)
+        raise _different(message, expected, actual)
+
+    def _missing(self) -> SxError:
+        absent = [str(number) for number in range(1, self.count) if number not in self.arrived]
+        machines = f"machine {absent[0]}" if len(absent) == 1 else f"machines {', '.join(absent)}"
+        return error(
+            "E-DP-007",
+            f"{machines} did not arrive at {self.place} within {self.place.wait:g} s",
+            expected=f"{self.count} machines",
+            actual=str(1 + len(self.arrived)),
+        )
+
+
+def join(place: Place, number: int, facts: Facts, stopped: Callable[[], bool]) -> socket.socket:
+    """The connection of machine `number` to machine 0, when all are there; errors as in `Gathering.run`."""
+    deadline = time.monotonic() + place.wait
+    reason = "nobody listens there"
+    while time.monotonic() < deadline:
+        if stopped():
+            raise Stopped
+        try:
+            connection = socket.create_connection((place.host, place.port), max(_LOOK, deadline - time.monotonic()))
+        except OSError as fault:
+            reason = fault.strerror or str(fault)
+            time.sleep(_LOOK)
+            continue
+        try:
+            wire = Wire(connection, _PATIENCE)
+            wire.send(Kind.HELLO, {"node": number, "facts": dict(facts)})
+            if _welcomed(wire, deadline, stopped):
+                return connection
+            reason = "not all machines came"
+        except Lost as lost:
+            reason = str(lost)
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        time.sleep(_LOOK)
+    raise error("E-DP-007", f"machine 0 did not begin at {place} within {place.wait:g} s", actual=reason)
+
+
+def _welcomed(wire: Wire, deadline: float, stopped: Callable[[], bool]) -> bool:
+    """Whether machine 0 begins before the deadline; `E-DP-006` where it refuses to."""
+    while time.monotonic() < deadline:
+        if stopped():
+            raise Stopped
+        ready, _, _ = select.select([wire.socket], [], [], _LOOK)
+        if ready:
+            frame = wire.receive(_HELLO)
+            if frame.kind is Kind.REFUSED:
+                said = [str(frame.header.get(name)) for name in ("message", "expected", "actual")]
+                raise _different(*said)
+            if frame.kind is not Kind.WELCOME:
+                raise Lost("it did not begin with a welcome")
+            return True
+    return False
+
+
+def _different(message: str, expected: str, actual: str) -> SxError:
+    return error(
+        "E-DP-006",
+        message,
+        expected=expected,
+        actual=actual,
+        help="every machine takes the same files, flags, number of devices and checkpoints",
+    )
