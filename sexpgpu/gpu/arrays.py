@@ -107,10 +107,6 @@ class DeviceArrays:
         libraries = self.pool.driver.libraries
         return [] if libraries is None else libraries.news()
 
-    def library_refusals(self) -> list[str]:
-        libraries = self.pool.driver.libraries
-        return [] if libraries is None else libraries.news()
-
     def captured(self) -> Captured:
         captures = self.pool.captures
         return Captured(captures.held, captures.peak, captures.reserved)

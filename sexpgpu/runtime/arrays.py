@@ -100,10 +100,6 @@ class Arrays(Protocol):
         """What libraries of the device refused to compute since this was asked last, a line each, with the reason."""
         ...
 
-    def library_refusals(self) -> list[str]:
-        """What libraries of the device refused to compute since this was asked last, a line each, with the reason."""
-        ...
-
     def captured(self) -> Captured | None:
         """What captured launches take, on a device that has any."""
         ...
@@ -176,9 +172,6 @@ class HostArrays:
         return None
 
     def refusals(self) -> list[int]:
-        return []
-
-    def library_refusals(self) -> list[str]:
         return []
 
     def library_refusals(self) -> list[str]:
