@@ -83,12 +83,13 @@ _SWAPPED = (0, 2, 1, 3)
 
 @dataclass(frozen=True)
 class ToGpu(Pass):
-    """Kernels for all that a device runs."""
+    """Kernels for all that a device runs. With `tf32` products may round factors of f32 to tf32."""
 
     name: ClassVar[str] = "to-gpu"
+    tf32: bool = False
 
     def run(self, module: Any, context: Context) -> str:
-        device = _Device(module, context, KernelModule(context, _gpu_module(module, context)))
+        device = _Device(module, context, KernelModule(context, _gpu_module(module, context)), self.tf32)
         for func in graphs(module):
             if len(func.regions[0].blocks[0].arguments):
                 device.lower(func)
@@ -102,6 +103,7 @@ class _Device:
     module: Any
     context: Context
     target: KernelModule
+    tf32: bool = False
     calls: int = 0
     kernels: int = 0
     _outliner: Outliner = field(init=False)
@@ -242,9 +244,9 @@ class _Device:
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(same, context=self.context.mlir)
             func.erase()
             return
-        task = Task(self.target, group.symbol, primitive_flow(self.context, func), layouts)
+        task = Task(self.target, group.symbol, primitive_flow(self.context, func), layouts, self.tf32)
         lowered = write(task) if write is not None else self._of_many(call, task) or _lower(group.family, task)
-        whole = Task(self.target, group.symbol, read_flow(func), layouts)
+        whole = Task(self.target, group.symbol, read_flow(func), layouts, self.tf32)
         write_launches(func, evolve(lowered, library=library_for(group.family, whole, zeros)))
         self.kernels += len(lowered.kernels)
         self._known[text, layouts, zeros] = group.symbol

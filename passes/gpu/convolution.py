@@ -49,7 +49,7 @@ class Found:
 
     @property
     def copied(self) -> bool:
-        return self.operand.dtype == "bf16" and self.lanes * BYTES["bf16"] in (4, 8, 16)
+        return self.lanes * BYTES[MEMORY[self.operand.dtype]] in (4, 8, 16)
 
     def read(self, batch: Index, line: Index, place: Index) -> Reg:
         k = self.kernel
@@ -147,7 +147,8 @@ def lower(task: Task) -> Launches:
     def opened(k: Kernel, operands: dict[int, Operand]) -> tuple[Factor, Factor]:
         return factors(k, conv, operands[first], operands[second], lanes)
 
-    problem = Problem(conv.groups, *shape, task.type(first).dtype, (not lanes[0], not lanes[1]))
+    scattered = not lanes[0], not lanes[1]
+    problem = Problem(conv.groups, *shape, task.type(first).dtype, scattered, tf32=task.tf32)
     write(Product(task, node, problem, opened, run, number))
     return task.lowered()
 

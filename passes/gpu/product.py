@@ -53,7 +53,7 @@ def lower(task: Task) -> Launches:
     readings = reading_of(task, x, False), reading_of(task, y, True)
     scattered = not readings[0].lanes, not readings[1].lanes
     passed = _passed(task, readings[0]), _passed(task, readings[1])
-    problem = Problem(count, rows, columns, depth, task.flow.types[x].dtype, scattered, passed)
+    problem = Problem(count, rows, columns, depth, task.flow.types[x].dtype, scattered, passed, task.tf32)
 
     def opened(k: Kernel, operands: dict[int, Operand]) -> tuple[Factor, Factor]:
         return _tensor(k, task, readings[0], operands), _tensor(k, task, readings[1], operands)

@@ -64,7 +64,7 @@ class MultiplyAdd:
                 slot=tiling.slots[i],
                 place=self._placing(lines[i] + tiling.pad),
                 whole=factor.along == "lines",
-                packed=False,
+                packed=None,
                 threads=tiling.threads,
             )
             for i, factor in enumerate(self.factors)

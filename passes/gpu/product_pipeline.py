@@ -16,6 +16,7 @@ from sexpgpu.passes.gpu.kernel import Index, Kernel, Pointer, Reg
 from sexpgpu.passes.gpu.product_factor import Factor
 from sexpgpu.passes.gpu.scalar import stored
 from sexpgpu.passes.gpu.tensorcore import commit, copy, wait
+from sexpgpu.tensortype import DType
 
 Place = Callable[[Index, Index], Index]
 Step = Callable[[list[Reg], Reg], list[Reg]]
@@ -36,7 +37,7 @@ class Stream:
     """The tiles of one factor: `lines` x `depth` elements a stage, `slot` elements of shared memory from `base` on.
 
     `place` says where an element lies in a stage; vectors lie there as vectors where `whole`. Elements are stored as
-    they are in registers, or as `dtype` is in memory where `packed`.
+    they are in registers, or, where `packed` names a dtype, as that lies in memory.
     """
 
     kernel: Kernel
@@ -47,7 +48,7 @@ class Stream:
     slot: int
     place: Place
     whole: bool
-    packed: bool
+    packed: DType | None
     threads: int
     _parts: list[_Part] = field(init=False, factory=list)
     _batch: Index = field(init=False, default=0)
@@ -55,7 +56,7 @@ class Stream:
 
     @property
     def copies(self) -> bool:
-        return self.factor.copied and self.packed
+        return self.factor.copied and bool(self.packed)
 
     def begin(self, batch: Index, line: Index, first: Index) -> None:
         """For the product `batch`: lines from `line`, the sum from place `first` on."""
@@ -105,7 +106,7 @@ class Stream:
         k = self.kernel
         for part, value in zip(self._parts, values, strict=True):
             if self.packed:
-                value = stored(k, value, "bf16")
+                value = stored(k, value, self.packed)
             with nullcontext() if part.inside is None else k.when(part.inside):
                 if self.whole:
                     k.store(value, self.base, self._target(part, slot))

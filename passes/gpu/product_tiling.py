@@ -49,9 +49,10 @@ FINDING = 20
 LAUNCH = 4000
 """Clocks until a kernel runs after the one before it."""
 RATES = {"f32": 128, "f64": 32, "i32": 64, "i64": 16}
-TENSOR_RATE = 1024
+TENSOR_RATES = {"mma.m16n8k16": 1024, "mma.m16n8k8": 512}
 
-Instruction = Literal["dot", "fma", "mma.m16n8k16"]
+Instruction = Literal["dot", "fma", "mma.m16n8k16", "mma.m16n8k8"]
+"""The latter two multiply bf16 and tf32 on tensor cores."""
 
 
 @frozen
@@ -60,6 +61,7 @@ class Problem:
 
     `scattered`: whether the elements of the first factor, and of the second, are found and read one by one. `passed`:
     registers for each element that, on its way to tensor cores, passes through a thread's registers; 0: it is copied.
+    `tf32`: whether factors of f32 may be rounded to tf32.
     """
 
     batch: int
@@ -69,6 +71,7 @@ class Problem:
     dtype: DType
     scattered: tuple[bool, bool] = (False, False)
     passed: tuple[float, float] = (0, 0)
+    tf32: bool = False
 
     @property
     def size(self) -> int:
@@ -87,8 +90,8 @@ class Tiling:
 
     `share` is what a thread makes of it (`dot`, `fma`), or a warp (tensor cores). `dot` uses no shared memory: a block
     makes as many elements one behind another, of several rows too. The sums are made in `parts`, each by other
-    blocks. `type` is that of the sums, and of `fma`'s factors in shared memory; tensor cores take bf16. `passing`:
-    registers of a thread for elements on their way from global to shared memory, beside those that `share` takes.
+    blocks. `type` is that of the sums, and of factors in shared memory unless these are bf16. `passing`: registers of a
+    thread for elements on their way from global to shared memory, beside those that `share` takes.
     """
 
     instruction: Instruction
@@ -105,7 +108,17 @@ class Tiling:
     def threads(self) -> int:
         """Threads of a block."""
         shares = self.rows // self.share[0] * (self.columns // self.share[1])
-        return shares * 32 if self.instruction == "mma.m16n8k16" else shares
+        return shares * 32 if self.by_warps else shares
+
+    @property
+    def by_warps(self) -> bool:
+        """Whether shares are those of warps, which make them on tensor cores."""
+        return self.instruction in TENSOR_RATES
+
+    @property
+    def item(self) -> int:
+        """Bytes of a factor's element in shared memory."""
+        return BYTES["bf16"] if self.instruction == "mma.m16n8k16" else BYTES[self.type]
 
     @property
     def chunk(self) -> int:
@@ -115,7 +128,7 @@ class Tiling:
     @property
     def pad(self) -> int:
         """Elements behind each line of a tile of factors, against conflicts between banks."""
-        return 16 // BYTES[self.type] if self.instruction == "fma" else 0
+        return {"fma": 16 // BYTES[self.type], "mma.m16n8k8": 8}.get(self.instruction, 0)
 
     @property
     def pitch(self) -> int:
@@ -130,8 +143,7 @@ class Tiling:
     @property
     def shared(self) -> int:
         """Bytes of shared memory: the stages, and in their place at last the sums."""
-        item = BYTES[self.type] if self.instruction == "fma" else BYTES["bf16"]
-        return max(self.stages * sum(self.slots) * item, self.rows * self.pitch * BYTES[self.type])
+        return max(self.stages * sum(self.slots) * self.item, self.rows * self.pitch * BYTES[self.type])
 
     @property
     def registers(self) -> int:
@@ -203,6 +215,17 @@ _SHALLOW = (
 _DOT = Tiling("dot", 1, 256, 1, (1, 1))
 TILINGS = (*_FMA, *_TENSOR, *_SHALLOW, _DOT)
 """All cuts, for sums in f32."""
+TF32 = (
+    Tiling("mma.m16n8k8", 128, 128, 16, (64, 32), stages=4),
+    Tiling("mma.m16n8k8", 128, 64, 16, (32, 32), stages=4),
+    Tiling("mma.m16n8k8", 64, 128, 16, (32, 32), stages=4),
+    Tiling("mma.m16n8k8", 64, 64, 32, (32, 32), stages=3),
+    Tiling("mma.m16n8k8", 32, 64, 32, (16, 32), stages=4),
+    Tiling("mma.m16n8k8", 64, 32, 32, (32, 16), stages=4),
+    Tiling("mma.m16n8k8", 32, 32, 32, (16, 16), stages=4),
+    Tiling("mma.m16n8k8", 16, 64, 32, (16, 16), stages=4),
+)
+"""Those beside them where f32 may be rounded to tf32."""
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
@@ -214,7 +237,8 @@ def tiling_of(problem: Problem) -> Tiling:
 def _cuts(problem: Problem) -> Iterator[Tiling]:
     """All that may be."""
     yield evolve(_DOT, type=problem.register)
-    for kind in (*_FMA, *_TENSOR, *_SHALLOW) if problem.dtype == "bf16" else _FMA:
+    on_tensor_cores = {"bf16": (*_TENSOR, *_SHALLOW), "f32": TF32 if problem.tf32 else ()}
+    for kind in (*_FMA, *on_tensor_cores.get(problem.dtype, ())):
         tiling = evolve(kind, type=problem.register, passing=_passing(problem, kind))
         if tiling.threads * tiling.registers > REGISTERS or not _has_room(problem, tiling):
             continue
@@ -283,8 +307,8 @@ def _wave(problem: Problem, tiling: Tiling, resident: int) -> float:
 def _arithmetic(tiling: Tiling) -> float:
     """Clocks of the products of one step of a block."""
     products = tiling.rows * tiling.columns * tiling.depth
-    if tiling.instruction != "fma":
-        return products / TENSOR_RATE
+    if tiling.by_warps:
+        return products / TENSOR_RATES[tiling.instruction]
     down, across = tiling.share
     issued = ((down * across + (down + across) / tiling.chunk) * tiling.depth + STEP) * tiling.threads / 32
     return max(products / RATES[tiling.type], issued / 4)
@@ -294,8 +318,8 @@ def _shared(tiling: Tiling) -> float:
     """Clocks that one step of a block reads shared memory."""
     down, across = tiling.share
     warps = max(1, tiling.threads // 32)
-    if tiling.instruction != "fma":
-        return warps * (down + across) * tiling.depth * BYTES["bf16"] / 128
+    if tiling.by_warps:
+        return warps * (down + across) * tiling.depth * tiling.item / 128
     # Threads beside each other read the same rows and other columns, 128 different bytes at once at most.
     beside = min(32, tiling.columns // across)
     item = BYTES[tiling.type]

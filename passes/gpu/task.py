@@ -23,13 +23,15 @@ _LARGE = 1 << 30
 class Task:
     """One group to lower: `flow` says what it computes, of primitive operations alone; `layouts` how operands lie.
 
-    Its results are dense. A temporary is made by `temporary` and is an argument of kernels as operands and results are.
+    Its results are dense. Where `tf32`, products may round factors of f32 to tf32. A temporary is made by `temporary`
+    and is an argument of kernels as operands and results are.
     """
 
     module: KernelModule
     symbol: str
     flow: Dataflow
     layouts: tuple[Layout, ...]
+    tf32: bool = False
     temporaries: list[TensorType] = field(factory=list, init=False)
     launches: list[Launch] = field(factory=list, init=False)
     over: int = field(default=-1, init=False)  # the operand that the first result holds before

@@ -1,6 +1,7 @@
 """Tensor cores, and copies from global to shared memory that run beside the threads: instructions of sm_80 and later.
 
-Fragments are those of the PTX ISA, "Matrix multiply-accumulate operation using mma instruction", m16n8k16 for bf16.
+Fragments are those of the PTX ISA, "Matrix multiply-accumulate operation using mma instruction", m16n8k16 for bf16 and
+m16n8k8 for tf32.
 """
 
 from __future__ import annotations
@@ -76,13 +77,20 @@ class TensorCore:
         made = k.emit("nvvm.ldmatrix", [self._four("i32")], [k.address(base, at)], attributes)
         return self._parts(made, "i32")
 
-    def product(self, a: Sequence[Reg], b: Sequence[Reg], c: Sequence[Reg]) -> list[Reg]:
-        """a b + c in f32: a [16, 16] in four registers, b [16, 8] in two, c [16, 8] in four.
+    def tf32(self, a: Reg) -> Reg:
+        """f32 rounded to the nearest tf32, ties away from zero, as i32; `a` may be the bits of it."""
+        k = self.kernel
+        value = k.op("arith.bitcast", a, type="f32") if a.type == "i32" else a
+        attributes = {"rnd": ir.Attribute.parse("#nvvm.fp_rnd_mode<rna>", k.context.mlir)}
+        return Reg(k.emit("nvvm.convert.float.to.tf32", [k.type("i32")], [value.value], attributes), "i32")
+
+    def product(self, a: Sequence[Reg], b: Sequence[Reg], c: Sequence[Reg], type: str = "bf16") -> list[Reg]:
+        """a b + c in f32: a [16, n] in four registers, b [n, 8] in two, c [16, 8] in four; n is 16 of bf16, 8 of tf32.
 
         Thread t has elements 2 (t % 4) and the next of lines t / 4 and t / 4 + 8 of c.
         """
         operands = [each.value for each in (*a, *b, *c)]
-        made = self.kernel.emit("nvvm.mma.sync", [self._four("f32")], operands, self._product_attributes)
+        made = self.kernel.emit("nvvm.mma.sync", [self._four("f32")], operands, self._product_attributes[type])
         return self._parts(made, "f32")
 
     def _parts(self, made: Any, type: str) -> list[Reg]:
@@ -116,14 +124,16 @@ class TensorCore:
         }
 
     @cached_property
-    def _product_attributes(self) -> dict[str, Any]:
+    def _product_attributes(self) -> dict[str, dict[str, Any]]:
         mlir = self.kernel.context.mlir
-        bf16 = ir.Attribute.parse("#nvvm.mma_type<bf16>", mlir)
         return {
-            "shape": ir.Attribute.parse("#nvvm.shape<m=16,n=8,k=16>", mlir),
-            "layoutA": ir.Attribute.parse("#nvvm.mma_layout<row>", mlir),
-            "layoutB": ir.Attribute.parse("#nvvm.mma_layout<col>", mlir),
-            "multiplicandAPtxType": bf16,
-            "multiplicandBPtxType": bf16,
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([4, 2, 4], context=mlir),
+            type: {
+                "shape": ir.Attribute.parse(f"#nvvm.shape<m=16,n=8,k={places}>", mlir),
+                "layoutA": ir.Attribute.parse("#nvvm.mma_layout<row>", mlir),
+                "layoutB": ir.Attribute.parse("#nvvm.mma_layout<col>", mlir),
+                "multiplicandAPtxType": ir.Attribute.parse(f"#nvvm.mma_type<{type}>", mlir),
+                "multiplicandBPtxType": ir.Attribute.parse(f"#nvvm.mma_type<{type}>", mlir),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([4, 2, 4], context=mlir),
+            }
+            for type, places in (("bf16", 16), ("tf32", 8))
         }

@@ -1,0 +1,112 @@
+"""Products of f32 on tensor cores, where a run allows that their factors are rounded to tf32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.context import open_context
+from sexpgpu.dialects.opdef import Array, parse_type
+from sexpgpu.interp.reference import evaluate
+from sexpgpu.passes.base import graphs
+from sexpgpu.passes.gpu import product
+from sexpgpu.passes.gpu.product_tiling import TF32, Problem, Tiling, tiling_of
+from sexpgpu.sim import Checks
+from tests.building import function
+from tests.gpu.agreement import Build, drawn
+from tests.gpu.kernels import Device
+from tests.gpu.test_product import factors, multiplied
+
+FUSED = ("sx-fuse=target=cuda", "sx-to-gpu=tf32=true", "sx-to-nvvm", "sx-to-ptx")
+ALONE = FUSED[1:]
+EVERY = Checks.every(race=5)
+SMALL = next(t for t in TF32 if (t.rows, t.columns) == (32, 32))
+BOUND = 1e-5
+
+
+def rounded(x: Array) -> Array:
+    """To the nearest tf32, ties away from zero: 10 bits of mantissa."""
+    return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def agrees(types: Sequence[str], build: Build, passes: Sequence[str], checks: Checks = EVERY, narrow: int = 2) -> None:
+    """The kernels give what the interpreter gives of the first `narrow` operands rounded, and not what it gives of all
+    as they are.
+    """
+    kinds = [parse_type(type) for type in types]
+    inputs = drawn(kinds)
+    near = [rounded(x) if place < narrow else x for place, x in enumerate(inputs)]
+    with open_context() as context:
+        module = function(context, kinds, build)
+        wanted, exact = (list(map(np.array, evaluate(graphs(module)[0], given))) for given in (near, inputs))
+        found = Device.of(context, module, passes, checks)(inputs)
+    for got, want, other in zip(found, wanted, exact, strict=True):
+        scale = np.abs(want).max()
+        assert np.abs(got - want).max() <= BOUND * scale
+        assert np.abs(got - other).max() > 4 * BOUND * scale, "as if nothing were rounded"
+
+
+def cut(monkeypatch: pytest.MonkeyPatch, tiling: Tiling, parts: int = 1) -> None:
+    monkeypatch.setattr(product, "tiling_of", lambda problem: evolve(tiling, parts=parts, type=problem.register))
+
+
+@pytest.mark.parametrize("tiling", TF32, ids=str)
+@pytest.mark.parametrize("swapped", ["", "xy"])
+def test_every_cut_of_ragged_factors(monkeypatch: pytest.MonkeyPatch, tiling: Tiling, swapped: str) -> None:
+    cut(monkeypatch, tiling)
+    rows, columns, depth = tiling.rows + 4, tiling.columns + 12, 2 * tiling.depth + 4
+    agrees(factors("f32", rows, columns, depth, swapped), multiplied(swapped), ALONE)
+
+
+@pytest.mark.parametrize("swapped", ["", "x", "y", "xy"])
+@pytest.mark.parametrize("odd", [0, 1, 2])
+def test_lines_that_are_no_whole_vectors(monkeypatch: pytest.MonkeyPatch, odd: int, swapped: str) -> None:
+    cut(monkeypatch, SMALL)
+    agrees(factors("f32", 32 + odd, 16 + odd, 64 + odd, swapped, "2, "), multiplied(swapped), ALONE)
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_parts_of_the_sum_and_an_epilogue(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+    cut(monkeypatch, SMALL, parts)
+
+    def build(b: Builder, values: Sequence[Val]) -> Sequence[Val]:
+        x, w, bias = values
+        y = b("matmul", x, w)
+        return [b("relu", b("add", y, b("broadcast", bias, shape=y.type.shape)))]
+
+    agrees(["f32[40, 520]", "f32[520, 36]", "f32[36]"], build, FUSED)
+
+
+def test_factors_that_are_computed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut(monkeypatch, SMALL)
+
+    def build(b: Builder, values: Sequence[Val]) -> Sequence[Val]:
+        x, w = values
+        return [b("matmul", b("relu", x), w)]
+
+    agrees(["f32[40, 64]", "f32[64, 36]"], build, FUSED)
+
+
+@pytest.mark.parametrize("name", ["conv", "conv_input_grad", "conv_weight_grad"])
+def test_convolutions(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    cut(monkeypatch, SMALL)
+    form = {"stride": (2, 1), "low": (1, 0), "high": (1, 1), "dilation": (1, 1), "groups": 1}
+    x, w, y = "f32[2, 8, 9, 8]", "f32[36, 8, 3, 2]", "f32[2, 36, 5, 8]"
+    operands, more = {
+        "conv": ([x, w], {}),
+        "conv_input_grad": ([y, w], {"size": (9, 8)}),
+        "conv_weight_grad": ([x, y], {"kernel": (3, 2)}),
+    }[name]
+    agrees(operands, lambda b, v: [b(name, *v, **form, **more)], ALONE)
+
+
+def test_the_cost_model_takes_tensor_cores_where_it_may() -> None:
+    problem = Problem(1, 1024, 1024, 1024, "f32")
+    assert tiling_of(problem).instruction == "fma"
+    assert tiling_of(evolve(problem, tf32=True)).instruction == "mma.m16n8k8"
+    assert tiling_of(evolve(problem, dtype="f64", tf32=True)).instruction == "fma"
+    assert tiling_of(evolve(problem, dtype="bf16", tf32=True)).instruction == "mma.m16n8k16"
