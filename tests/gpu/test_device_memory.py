@@ -61,7 +61,9 @@ def test_a_run_says_what_was_lowered(tmp_path: Path) -> None:
     assert said[0] == said[1] == events[0][0] == events[1][0]
     assert said[0].startswith("lowering: sim sm_80, PTX interpreter, patterns on\n  train  ")
     told = sexpgpu("explain", file, "--device", "cuda", "--target", "sm_80").stdout.partition("lowering: ")[2]
-    assert told.splitlines()[1:] == said[0].splitlines()[1:]
+    below, _, stacking = told.partition("\n  stacking  ")
+    assert below.splitlines()[1:] == said[0].splitlines()[1:]
+    assert stacking.strip() == "1: a step has one microbatch"
     done = sexpgpu("run", file, "--device", "sim", "--out", tmp_path / "plain", "--skip", "raise")
     assert "PTX interpreter, patterns off\n" in done.stderr
 
