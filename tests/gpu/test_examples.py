@@ -28,6 +28,7 @@ from sexpgpu.driver.kernels import prepare_kernels
 from sexpgpu.driver.pipeline import whole
 from sexpgpu.driver.planning import prepare
 from sexpgpu.driver.retrace import traced_again
+from sexpgpu.driver.stacking import Chosen
 from sexpgpu.experiment import Experiment, Graph, Output
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
@@ -162,7 +163,7 @@ def pairs(file: Path, sets: tuple[str, ...]) -> Iterator[Pair]:
     """Every graph that takes something, on a CPU and for a device; one step of training runs for it."""
     for cpu, gpu in zip(compiled(file, sets), compiled(file, sets), strict=True):
         prepare(cpu)
-        plans = prepare_kernels(gpu, "sm_80")
+        plans = prepare_kernels(gpu, "sm_80", lambda plans, identity: Chosen((1,), "1"))
         assert not cpu.diagnostics.errors, cpu.diagnostics.errors
         assert plans is not None
         engine = Recording(CpuEngine(cpu))
