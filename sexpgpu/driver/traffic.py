@@ -67,6 +67,11 @@ class Traffic:
         return Traffic(self.family, self.kernels * count, self.moved * count, self.least * count, self.seconds * count)
 
 
+def copied(family: str, nbytes: int, chip: Chip) -> Traffic:
+    """A kernel that reads and writes so many bytes and computes next to nothing."""
+    return Traffic(family, 1, nbytes, 0, nbytes / chip.bandwidth / REACHED + BETWEEN)
+
+
 def total(found: Iterable[Traffic], family: str = "") -> Traffic:
     every = list(found)
     return Traffic(
