@@ -23,7 +23,10 @@ from sexpgpu.driver.stacking import Choosing, Chosen, choose, gradient_bytes, gr
 from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, copied, total, traffic_of
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.gpu.plans import device_plans_of
+from sexpgpu.passes.planned import plan_of
 from sexpgpu.plan.allocation import device_bytes
+from sexpgpu.plan.records import Launches
+from sexpgpu.plan.together import updating
 
 
 def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering:
@@ -78,10 +81,17 @@ def step_traffic(done: Compilation, chip: Chip, degree: int = 1) -> list[Traffic
     calls = {graph_of(experiment, degree): count}
     for update in experiment.updates:
         calls[update.graph] = calls.get(update.graph, 0) + len(update.params)
+    functions = dict(functions_of(done))
+    plans = {experiment.graphs[u.graph].symbol: plan_of(functions[u.graph]) for u in experiment.updates}
+    together = updating(experiment, plans)
     found = []
-    for name, func in functions_of(done):
+    for name, func in functions.items():
         if name in calls:
-            found += [each.times(calls[name]) for each in traffic_of(func, chip)]
+            every = [each.times(calls[name]) for each in traffic_of(func, chip)]
+            found += [each.launched(0) for each in every] if name in together.graphs else every
+    if together.together is not None:
+        kernels = sum(len(step.how.kernels) for step in together.together.plan.steps if isinstance(step.how, Launches))
+        found.append(Traffic("update", 0, 0, 0, 0.0).launched(kernels))
     if count > 1:
         found += [copied("fold", 3 * size, chip).times(count - 1) for size in gradient_bytes(experiment)]
     return found
