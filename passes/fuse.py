@@ -67,7 +67,7 @@ class Fuse(Pass):
         outliner = Outliner(module, context)
         for func in graphs(module):
             if len(func.regions[0].blocks[0].arguments):
-                _fuse(read(func.operation), cast(Target, self.target), outliner, tally)
+                _fuse(read(func.operation, cut=self.target == "cpu"), cast(Target, self.target), outliner, tally)
         return str(tally)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from attrs import frozen
 
-from sexpgpu.dialects.opdef import Composite, Index, Kind, Move, Pointwise, Reduce, Row, Scan
+from sexpgpu.dialects.opdef import Composite, Index, Kind, Move, Pointwise, Random, Reduce, Row, Scan
 
 Ints = tuple[int, ...]
 
@@ -58,9 +58,12 @@ def common(a: Ints, b: Ints) -> Ints:
 
 
 def treatments(
-    kind: Kind | None, attrs: Mapping[str, Any], operands: Sequence[Ints], results: Sequence[Ints]
+    kind: Kind | None, attrs: Mapping[str, Any], operands: Sequence[Ints], results: Sequence[Ints], cut: bool = True
 ) -> tuple[Treatment, ...]:
-    """The ways an operation may be run by parts, the stricter first; none where it belongs to no group of that kind."""
+    """The ways an operation may be run by parts, the stricter first; none where it belongs to no group of that kind.
+
+    Where groups are `cut` each part is a call of its own, which knows nothing of its place among the others.
+    """
     sizes = [math.prod(shape) for shape in (*operands, *results)]
     if not sizes or min(sizes) == 0:
         return ()
@@ -68,6 +71,8 @@ def treatments(
     match kind:
         case Pointwise():
             return (Treatment(results[0], largest),)
+        case Random() if not cut:
+            return (Treatment(results[0], largest, whole=(0,)),)
         case Reduce():
             return _reduction(kind, attrs, operands[0], largest)
         case Row() | Scan():

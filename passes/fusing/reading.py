@@ -28,15 +28,17 @@ class Reading:
 
     By value: the MLIR value, its type, which operation made it (ARGUMENT for none), which read it, its root, how many
     leading axes the views between root and value pass on, and the bytes that reading it moves. `end` is the number of
-    the terminator; `rank` orders the operations of a set. `treatments` is empty where an operation belongs to no
-    group; `clone` is the region that an operation computes again, 0 for none; `view` and `free` say whether it is a
-    view of its operand, and whether it is that or a constant, and so computes nothing.
+    the terminator; `rank` orders the operations of a set; groups will be `cut` into parts, or not. `treatments` is
+    empty where an operation belongs to no group; `clone` is the region that an operation computes again, 0 for none;
+    `view` and `free` say whether it is a view of its operand, and whether it is that or a constant, and so computes
+    nothing.
     """
 
     function: Any
     ops: list[Any]
     end: int
     rank: list[int]
+    cut: bool = True
     kinds: list[Kind | None] = field(factory=list)
     attrs: list[dict[str, Any]] = field(factory=list)
     operands: list[list[int]] = field(factory=list)
@@ -75,11 +77,11 @@ def shape_of(reading: Reading, value: int) -> Ints:
     return reading.types[value].shape
 
 
-def read(func: Any) -> Reading:
-    """The lists of a `func.func`."""
+def read(func: Any, *, cut: bool = True) -> Reading:
+    """The lists of a `func.func`, whose groups will be `cut` into parts or not."""
     block = func.regions[0].blocks[0]
     ops = [op.operation for op in block.operations]
-    reading = Reading(func, ops, len(ops) - 1, list(range(len(ops))))
+    reading = Reading(func, ops, len(ops) - 1, list(range(len(ops))), cut)
     numbers: dict[Any, int] = {}
     for argument in block.arguments:
         numbers[argument] = add_value(reading, argument, ARGUMENT)
@@ -123,7 +125,7 @@ def add_operation(reading: Reading, kind: Kind | None, attrs: dict[str, Any], in
     computes = not reading.free[-1] and kind is not None
     shapes = [types[v].shape for v in ins], [types[v].shape for v in outs]
     roots = [reading.root[v] for v in ins]
-    found = treatments(kind, attrs, *shapes) if computes else ()
+    found = treatments(kind, attrs, *shapes, reading.cut) if computes else ()
     reading.treatments.append(tuple(t for t in found if _apart(t, roots)))
 
 

@@ -2,15 +2,20 @@
 // RUN: sexpgpu-opt %s --sx-fuse=target=cuda --sx-to-gpu --sx-to-nvvm | FileCheck %s --check-prefix=NVVM
 // RUN: sexpgpu-opt %s --sx-fuse=target=cuda --sx-to-gpu --sx-to-nvvm --sx-to-ptx --ptx | FileCheck %s --check-prefix=PTX
 
-// Philox4x32-10 of four counters side by side: ten rounds of two products of 32 bits, in registers alone.
-// CHECK-LABEL: gpu.func @pointwise_{{[0-9]+}}(
+// Dropout is one kernel: Philox4x32-10 of four counters side by side, ten rounds of two products of 32 bits, whose
+// numbers stay in registers until they have decided what is kept.
+// CHECK-LABEL: func.func @dropout(
+// CHECK-NEXT: call @pointwise_1(
+// CHECK-NEXT: return
+// CHECK-LABEL: gpu.func @pointwise_1(
 // CHECK: arith.mului_extended {{.*}} : vector<4xi32>
+// CHECK: arith.select
 // CHECK: gpu.return
 
-// NVVM-LABEL: llvm.func @pointwise_
-// NVVM: llvm.func
+// NVVM-LABEL: llvm.func @pointwise_1(
+// NVVM: llvm.store {{.*}} : vector<4xf32>, !llvm.ptr<1>
 
-// PTX-LABEL: .visible .entry pointwise_
+// PTX-LABEL: .visible .entry pointwise_1(
 // PTX-NOT: .local
 // PTX: mul.hi.u32
 // PTX: st.global.v4.b32
