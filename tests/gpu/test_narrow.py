@@ -15,11 +15,12 @@ from tests.trace.experiments import write
 RUN = "(defrun :steps 4 :microbatches 2 :precision :bf16 :clip-norm 0.5 :seed 1)"
 
 
-def same_bits(file: Path, *flags: object) -> None:
+def same_bits(file: Path, **environment: str) -> None:
     """The run with and without narrow parameters."""
-    _, kept = trained(file, "sim", *flags)
+    _, kept = trained(file, "sim", **environment)
     other = file.parent / "casting"
-    done = sexpgpu("run", file, "--device", "sim", "--out", other, "--skip", "parameter-results", "--quiet", *flags)
+    flags = ("--skip", "parameter-results", "--quiet")
+    done = sexpgpu("run", file, "--device", "sim", "--out", other, *flags, **environment)
     assert done.returncode == 0, done.stderr
     assert steps(kept) == steps(other)
     assert evaluated(kept) == evaluated(other)
@@ -65,6 +66,10 @@ def test_parameters_that_nothing_changes(tmp_path: Path) -> None:
   (defsub out (linear 3 2))
   (forward (x) (out (tanh (matmul (tanh (matmul x first)) second)))))"""
     same_bits(write(tmp_path, run=RUN, model=model))
+
+
+def test_every_rank_has_its_own(tmp_path: Path) -> None:
+    same_bits(write(tmp_path, run=RUN, optimizer=OPTIMIZERS), SEXPGPU_DEVICES="0,1")
 
 
 def test_generators_read_them(tmp_path: Path) -> None:
