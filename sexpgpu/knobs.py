@@ -142,6 +142,7 @@ EXPLAIN: Knob[str | None] = Knob(
 MEMORY: Knob[int | None] = Knob(
     "SEXPGPU_MEMORY", None, size, "a size such as 8GiB", "what a run may hold at once, whatever its file says"
 )
+TF32 = Knob("SEXPGPU_TF32", False, _switch, "0 or 1", "lets a GPU round factors of f32 products to tf32")
 VERIFY = Knob("SEXPGPU_VERIFY", False, _switch, "0 or 1", "verifies the module after every pass")
 THREADS: Knob[int | None] = Knob(
     "SEXPGPU_THREADS", None, _number(1, 4096), "a count from 1", "threads of the linear algebra library"
@@ -162,6 +163,7 @@ KNOBS: tuple[Knob[str] | Knob[str | None] | Knob[int] | Knob[int | None] | Knob[
     DUMP,
     EXPLAIN,
     MEMORY,
+    TF32,
     VERIFY,
     THREADS,
     NO_COLOR,

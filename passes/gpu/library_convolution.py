@@ -32,13 +32,15 @@ def convolution_graph(task: Task) -> ConvolutionGraph | None:
     ]
     dtype = tensors[0].type.dtype
     size = math.prod(windows.count) * conv.images
-    problem = Problem(conv.groups, conv.filters_each, conv.channels_each * math.prod(windows.kernel), size, dtype)
+    problem = Problem(
+        conv.groups, conv.filters_each, conv.channels_each * math.prod(windows.kernel), size, dtype, tf32=task.tf32
+    )
     if dtype not in FACTORS or tensors[1].type.dtype != dtype or len(windows.sizes) > AXES or is_small(problem):
         return None
     if any(step <= 0 for tensor in tensors for step, n in zip(tensor.strides, tensor.type.shape, strict=True) if n > 1):
         return None
     form = windows.stride, windows.low, windows.high, windows.dilation
-    return ConvolutionGraph(tuple(tensors), kind.side, *form)
+    return ConvolutionGraph(tuple(tensors), kind.side, *form, task.tf32 and dtype == "f32")
 
 
 def _tensor(role: str, argument: int, task: Task) -> LibraryTensor:

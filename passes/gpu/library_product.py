@@ -36,7 +36,11 @@ def product_graph(task: Task) -> ProductGraph | None:
     if a is None or b is None or any(pitch(m) is None and pitch(m, turned=True) is None for m in (a, b)):
         return None
     dtype = a.type.dtype
-    if dtype != b.type.dtype or dtype not in FACTORS or is_small(Problem(count, rows, columns, depth, dtype)):
+    if (
+        dtype != b.type.dtype
+        or dtype not in FACTORS
+        or is_small(Problem(count, rows, columns, depth, dtype, tf32=task.tf32))
+    ):
         return None
     following = _Following(task, (count, rows, columns), node.outs[0])
     if not following.walk():
@@ -47,7 +51,7 @@ def product_graph(task: Task) -> ProductGraph | None:
     tensors = (a, b, *following.parts, *made)
     if any(each.type.dtype != made[0].type.dtype for each in tensors[2:]):
         return None
-    return ProductGraph(tensors, following.scale, following.activation)
+    return ProductGraph(tensors, following.scale, following.activation, task.tf32 and dtype == "f32")
 
 
 def is_small(problem: Problem) -> bool:

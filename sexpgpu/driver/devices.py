@@ -26,6 +26,7 @@ from sexpgpu.driver.lowered_libraries import absent
 from sexpgpu.driver.lowering_text import note_line
 from sexpgpu.driver.memory import Limit, admission
 from sexpgpu.driver.pipeline import ROOMY
+from sexpgpu.driver.pipeline import rounding
 from sexpgpu.driver.planning import prepare
 from sexpgpu.driver.stacking import Choosing, Chosen, choose, graph_of
 from sexpgpu.experiment import Experiment, Generator
@@ -125,7 +126,7 @@ def _open(kind: str, asked: Settings, several: bool, told: Callable[[Diagnostic]
         drivers = [SimDriver(Checks.every() if knobs.CHECK.get() else Checks()) for _ in range(count)]
         first, *others = [Pool(driver) for driver in drivers]
         links = DeviceLinks([first, *others], SimCollective(drivers)) if others else None
-        words = f"sim sm_80, {drivers[0].name}" + (f", {count} ranks" if others else "")
+        words = f"sim sm_80, {drivers[0].name}" + (f", {count} ranks" if others else "") + rounding()
         return Device(kind, words, first, chip="sm_80", others=tuple(others), links=links)
     only_first(asked, f"the device {kind}")
     return Device(kind, "cpu interpreter")
@@ -148,7 +149,8 @@ def _open_cuda(asked: Settings, told: Callable[[Diagnostic], None]) -> Device:
     pool = Pool(driver, driver.memory()[0] - KEPT_FREE)
     major, minor = driver.capability
     chip = next(name for least, name in CHIPS if major >= least)
-    return Device("cuda", f"cuda compute_{major}{minor} {driver.name}", pool, KEPT_FREE, chip, choices=choices)
+    words = f"cuda compute_{major}{minor} {driver.name}{rounding()}"
+    return Device("cuda", words, pool, KEPT_FREE, chip, choices=choices)
 
 
 def prepare_for(done: Compilation, device: Device) -> DevicePlans | None:

@@ -18,7 +18,7 @@ from sexpgpu.driver.lowered_libraries import library_calls, not_installed
 from sexpgpu.driver.lowering import Lowering
 from sexpgpu.driver.lowering_text import text_of
 from sexpgpu.driver.memory import limit_of
-from sexpgpu.driver.pipeline import run_named
+from sexpgpu.driver.pipeline import kernels_for, rounding, run_named
 from sexpgpu.driver.stacking import Choosing, Chosen, choose, gradient_bytes, graph_of, with_predictions, without
 from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, copied, total, traffic_of
 from sexpgpu.passes.base import graphs
@@ -37,10 +37,10 @@ def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering
     chip = target if target is not None else "sm_80"
     passes = done.passes.again(device)
     passes = evolve(passes, skip=passes.skip | {"to-nvvm", "to-ptx"})  # which say nothing that is told here
-    run_named(done.module, done.context, f"cuda:{chip}", passes)
+    run_named(done.module, done.context, kernels_for(chip), passes)
     conclude(done, map(read_graph, graphs(done.module)))
     chosen = _stacked(done, CHIPS[chip], timed=device == "cuda")
-    report = device_lowering(done, chip, f"{device} {chip}, no device opened", chosen.likely)
+    report = device_lowering(done, chip, f"{device} {chip}{rounding()}, no device opened", chosen.likely)
     return evolve(report, notes=(*report.notes, ("stacking", chosen.why), *not_installed()))
 
 

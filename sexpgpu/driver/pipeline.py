@@ -84,6 +84,7 @@ EVERY = Passes()
 
 TARGETS = {"cpu": "cpu", "sim": "cuda", "cuda": "cuda"}
 """The pipeline of each device: the simulator runs what a GPU does."""
+TF32 = ",tf32"
 
 
 def whole(device: str | None = None, chip: str = "") -> str:
@@ -91,18 +92,28 @@ def whole(device: str | None = None, chip: str = "") -> str:
 
     A GPU's kernels are made for `chip`, as `sm_90`.
     """
-    target = TARGETS[knobs.DEVICE.get(device)]
-    return f"shared+{target}:{chip}" if chip else f"shared+{target}"
+    return f"shared+{kernels_for(chip)}" if chip else f"shared+{TARGETS[knobs.DEVICE.get(device)]}"
+
+
+def kernels_for(chip: str) -> str:
+    """The pipeline of a GPU for a chip; its products may round to tf32 where SEXPGPU_TF32 is set."""
+    return f"cuda:{chip}" + (TF32 if knobs.TF32.get() else "")
+
+
+def rounding() -> str:
+    """What stands behind a GPU's name, in reports and records of runs, where its products round."""
+    return ", products in tf32" if knobs.TF32.get() else ""
 
 
 def steps_of(pipeline: str) -> list[Step]:
     """The passes of a pipeline, or of several joined by `+`, in order. E-IR-012 for a name that is none.
 
-    A pipeline that makes kernels may say for which chip: `cuda:sm_90`.
+    A pipeline that makes kernels may say for which chip, and that products may round to tf32: `cuda:sm_90,tf32`.
     """
     specs: list[str] = []
     for part in pipeline.split("+"):
-        name, _, chip = part.partition(":")
+        name, _, chip = part.removesuffix(TF32).partition(":")
+        options = {"sx-to-nvvm": f"=chip={chip}" if chip else "", "sx-to-gpu": "=tf32=true" * part.endswith(TF32)}
         if name not in PIPELINES:
             near = nearest(name, PIPELINES)
             raise error(
@@ -111,7 +122,7 @@ def steps_of(pipeline: str) -> list[Step]:
                 expected="one of " + ", ".join(PIPELINES),
                 help=f"`{near}`" if near else None,
             )
-        specs += [f"{spec}=chip={chip}" if chip and spec == "sx-to-nvvm" else spec for spec in PIPELINES[name]]
+        specs += [spec + options.get(spec, "") for spec in PIPELINES[name]]
     return [Step(number, spec) for number, spec in enumerate(specs, 1)]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from attrs import evolve, frozen
 from mlir import ir
 
+from sexpgpu import knobs
 from sexpgpu.dialects.groups import group_of
 from sexpgpu.dialects.opdef import Composite, Constant, Contract, Dense, Index, Kind, Window
 from sexpgpu.dialects.read import attrs_of, definition_of
@@ -36,11 +37,11 @@ class Chip:
 
 CHIPS = {
     # "NVIDIA A100 Tensor Core GPU Architecture" (2020): SXM4, 80 GB; f32 on ordinary cores.
-    "sm_80": Chip("A100", 2.04e12, {"bf16": 312e12, "f32": 19.5e12, "f64": 19.5e12}),
+    "sm_80": Chip("A100", 2.04e12, {"bf16": 312e12, "tf32": 156e12, "f32": 19.5e12, "f64": 19.5e12}),
     # "NVIDIA H100 Tensor Core GPU Architecture" (2022): SXM5.
-    "sm_90": Chip("H100", 3.35e12, {"bf16": 989e12, "f32": 67e12, "f64": 67e12}),
+    "sm_90": Chip("H100", 3.35e12, {"bf16": 989e12, "tf32": 494e12, "f32": 67e12, "f64": 67e12}),
     # "NVIDIA Blackwell Architecture Technical Brief" (2024): B200.
-    "sm_100": Chip("B200", 8.0e12, {"bf16": 2250e12, "f32": 80e12, "f64": 40e12}),
+    "sm_100": Chip("B200", 8.0e12, {"bf16": 2250e12, "tf32": 1125e12, "f32": 80e12, "f64": 40e12}),
 }
 BETWEEN = 1.5e-6
 """Seconds from the end of a kernel to the start of the next in a captured graph."""
@@ -163,7 +164,8 @@ def _seconds_of(op: Any, chip: Chip) -> float:
         return 0.0
     types = [type_of(v) for v in op.operands]
     made = [type_of(v) for v in op.results]
-    rate = chip.rates.get(types[0].dtype, chip.rates["f32"])
+    dtype = "tf32" if types[0].dtype == "f32" and knobs.TF32.get() else types[0].dtype
+    rate = chip.rates.get(dtype, chip.rates["f32"])
     return operations(kind, types, made, attrs_of(op)) / rate
 
 

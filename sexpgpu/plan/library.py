@@ -48,11 +48,13 @@ class ProductGraph:
     a is [batch, rows, depth], b [batch, depth, columns], d and c [batch, rows, columns], bias [columns]; c and bias
     need not be there. f is the identity, max(x, 0), or gelu in the form with tanh; what this is taken of is written to
     `aux`, like d, where that is there. With `gelu_slope` d is scale a b times the derivative of this gelu at `aux`.
+    With `tf32` factors of f32 may be rounded to that.
     """
 
     tensors: tuple[LibraryTensor, ...]
     scale: float
     activation: Activation
+    tf32: bool = False
 
 
 @frozen
@@ -61,6 +63,7 @@ class ConvolutionGraph:
 
     `side` is what is made of the other two: y, the `result`; the cotangent of x, the `operand`, or of w, the `kernel`,
     from that of y. Windows are `stride` apart, their elements `dilation`, over axes padded by `low` and `high`.
+    With `tf32` factors of f32 may be rounded to that.
     """
 
     tensors: tuple[LibraryTensor, ...]
@@ -69,6 +72,7 @@ class ConvolutionGraph:
     low: Ints
     high: Ints
     dilation: Ints
+    tf32: bool = False
 
 
 Library = AttentionGraph | ProductGraph | ConvolutionGraph

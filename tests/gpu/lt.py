@@ -20,6 +20,8 @@ from sexpgpu.gpu.library.cublaslt import Bindings
 from sexpgpu.gpu.sim import SimDriver
 
 HANDLE, STREAM = 7, 11
+COMPUTE_32F, COMPUTE_32F_FAST_TF32 = 68, 77
+"""As cuBLAS counts the ways to compute."""
 
 
 @define(eq=False)
@@ -77,8 +79,11 @@ class StandInLt:
         assert (handle, stream) == (HANDLE, STREAM)
         assert size <= 32 << 20
         told = self.described[operation]
+        assert told["COMPUTE_TYPE"] in (COMPUTE_32F, COMPUTE_32F_FAST_TF32)
         turned = [told[name] == 1 for name in ("TRANSA", "TRANSB")]
         first, second = self._read(a, a_layout), self._read(b, b_layout)
+        if told["COMPUTE_TYPE"] == COMPUTE_32F_FAST_TF32:
+            first, second = to_tf32(first), to_tf32(second)
         first, second = (x.swapaxes(-1, -2) if turn else x for x, turn in zip((first, second), turned, strict=True))
         total = _number(alpha) * np.matmul(first, second)
         if _number(beta):
@@ -141,6 +146,12 @@ class StandInLt:
         steps = told.get("STRIDED_BATCH_OFFSET", 0), 1, told["LD"]
         strides = tuple([step * stored.itemsize for step in steps])
         return np.lib.stride_tricks.as_strided(stored, shape, strides)
+
+
+def to_tf32(x: Array) -> Array:
+    """To the nearest tf32, ties away from zero: 10 bits of mantissa."""
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def _number(address: int) -> float:

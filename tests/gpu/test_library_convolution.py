@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.builder import Builder, Val
@@ -111,15 +112,16 @@ def test_the_frontend_infers_the_same_result(name: str) -> None:
     assert [n for n in y.dim if n > 1] == [n for n in wanted if n > 1]
 
 
-def test_sums_of_f32_are_no_tensor_cores() -> None:
+def test_f32_takes_tensor_cores_only_where_tf32_is_allowed() -> None:
     cudnn = pytest.importorskip("cudnn")
     from sexpgpu.gpu.library.cudnn import Cudnn
     from sexpgpu.gpu.library.workspace import Workspace
 
     opened = Cudnn(cudnn, None, "9.13.0", Workspace(lambda size: 0, 0))
     notes = cudnn.numerical_note
-    for dtype, tensor_cores in (("f32", False), ("bf16", True)):
+    for dtype, tf32, tensor_cores in (("f32", False, False), ("f32", True, True), ("bf16", False, True)):
         (graph,) = graphs_of(plans_of("plane", "result", dtype), ConvolutionGraph)
+        graph = evolve(graph, tf32=tf32)
         deselected = opened._deselected(graph)
         assert (notes.TENSOR_CORE not in deselected) == tensor_cores
         assert notes.NONDETERMINISTIC in deselected

@@ -17,6 +17,7 @@ from sexpgpu.gpu.library.cublaslt import CublasLt
 from sexpgpu.gpu.library.cublaslt_layout import described
 from sexpgpu.gpu.library.workspace import Workspace
 from sexpgpu.gpu.sim import SimDriver
+from sexpgpu.passes import PIPELINES
 from sexpgpu.plan.library import ProductGraph, part_of
 from sexpgpu.plan.records import DevicePlans
 from sexpgpu.sim import Checks
@@ -160,6 +161,29 @@ def test_cublaslt_is_told_the_same(name: str, dtype: str) -> None:
     libraries.chosen = {graph: next(name for name in opened.ways(graph))}
     found = ran(plans, operands(plans), libraries, driver)
     agree(found, ran(plans, operands(plans), None, SimDriver(Checks())), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_f32_is_rounded_to_tf32_only_where_that_is_allowed(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lt, cublas = (pytest.importorskip(f"nvmath.bindings.{each}") for each in ("cublasLt", "cublas"))
+    types: Any = pytest.importorskip("nvmath").CudaDataType
+    shapes, build, _ = SUITING["plain"]
+    found = {}
+    for allowed in (False, True):
+        passes = [spec + "=tf32=true" * (allowed and spec == "sx-to-gpu") for spec in PIPELINES["cuda"]]
+        monkeypatch.setitem(PIPELINES, "cuda", tuple(passes))
+        plans = plans_of(dtype, shapes, build)
+        (graph,) = graphs_of(plans, ProductGraph)
+        assert graph.tf32 == (allowed and dtype == "f32")
+        driver = SimDriver(Checks())
+        opened = CublasLt(
+            StandInLt(lt, types, driver).bindings(cublas), HANDLE, "13.1.0", STREAM, Workspace(driver.allocate, 1 << 20)
+        )
+        libraries = everything(Source("cublasLt 13.1.0", opened.ways), Choices())
+        libraries.chosen = {graph: next(iter(opened.ways(graph)))}
+        (found[allowed],) = ran(plans, operands(plans), libraries, driver)
+    apart = np.abs(found[True] - found[False]).max() / np.abs(found[False]).max()
+    assert (2**-14 < apart < 2**-9) == (dtype == "f32")
 
 
 @pytest.mark.parametrize("name", UNSUITED)

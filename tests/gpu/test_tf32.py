@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from attrs import evolve
 
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import open_context
-from sexpgpu.dialects.opdef import Array, parse_type
+from sexpgpu.dialects.opdef import parse_type
+from sexpgpu.driver.pipeline import steps_of, whole
 from sexpgpu.interp.reference import evaluate
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.gpu import product
@@ -19,18 +22,19 @@ from sexpgpu.sim import Checks
 from tests.building import function
 from tests.gpu.agreement import Build, drawn
 from tests.gpu.kernels import Device
+from tests.gpu.lt import to_tf32
+from tests.gpu.test_engine import sexpgpu
 from tests.gpu.test_product import factors, multiplied
+from tests.trace.experiments import write
 
 FUSED = ("sx-fuse=target=cuda", "sx-to-gpu=tf32=true", "sx-to-nvvm", "sx-to-ptx")
 ALONE = FUSED[1:]
 EVERY = Checks.every(race=5)
 SMALL = next(t for t in TF32 if (t.rows, t.columns) == (32, 32))
 BOUND = 1e-5
-
-
-def rounded(x: Array) -> Array:
-    """To the nearest tf32, ties away from zero: 10 bits of mantissa."""
-    return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+WIDE = """(defmodel net ()
+  (defsub up (linear 3 96)) (defsub across (linear 96 96)) (defsub out (linear 96 2))
+  (forward (x) (out (relu (across (up x))))))"""
 
 
 def agrees(types: Sequence[str], build: Build, passes: Sequence[str], checks: Checks = EVERY, narrow: int = 2) -> None:
@@ -39,7 +43,7 @@ def agrees(types: Sequence[str], build: Build, passes: Sequence[str], checks: Ch
     """
     kinds = [parse_type(type) for type in types]
     inputs = drawn(kinds)
-    near = [rounded(x) if place < narrow else x for place, x in enumerate(inputs)]
+    near = [to_tf32(x) if place < narrow else x for place, x in enumerate(inputs)]
     with open_context() as context:
         module = function(context, kinds, build)
         wanted, exact = (list(map(np.array, evaluate(graphs(module)[0], given))) for given in (near, inputs))
@@ -110,3 +114,33 @@ def test_the_cost_model_takes_tensor_cores_where_it_may() -> None:
     assert tiling_of(evolve(problem, tf32=True)).instruction == "mma.m16n8k8"
     assert tiling_of(evolve(problem, dtype="f64", tf32=True)).instruction == "fma"
     assert tiling_of(evolve(problem, dtype="bf16", tf32=True)).instruction == "mma.m16n8k16"
+
+
+def test_the_switch_is_part_of_the_pipeline_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def specs(pipeline: str) -> list[str]:
+        return [step.spec for step in steps_of(pipeline)]
+
+    off = specs(whole("cuda", "sm_90"))
+    monkeypatch.setenv("SEXPGPU_TF32", "1")
+    on = specs(whole("cuda", "sm_90"))
+    assert [spec for spec in on if spec not in off] == ["sx-to-gpu=tf32=true"]
+    assert "sx-to-nvvm=chip=sm_90" in on
+    assert specs(whole("cpu")) == specs("shared+cpu")
+
+
+def test_two_runs_that_differ_in_it_are_seen_to_differ(tmp_path: Path) -> None:
+    """In what they compute, in what is kept of their compiling, and in what they say of themselves."""
+    file = write(tmp_path, model=WIDE)
+    told = {}
+    for switch in ("0", "1"):
+        out = tmp_path / switch
+        flags = ("--device", "sim", "--out", out, "--steps", "1", "--json")
+        done = sexpgpu("run", file, *flags, SEXPGPU_TF32=switch, SEXPGPU_CACHE=str(tmp_path / "cache"))
+        assert done.returncode == 0, done.stdout + done.stderr
+        manifest = json.loads((out / "manifest.json").read_text("utf-8"))
+        told[switch] = manifest["device"], json.loads(done.stdout)["metrics"]["optim/grad_norm"]
+    assert [("tf32" in device) for device, _ in told.values()] == [False, True]
+    exact, rounded = (norm for _, norm in told.values())
+    assert rounded != exact
+    assert rounded == pytest.approx(exact, rel=1e-2)
+    assert len(list((tmp_path / "cache").rglob("*.plan"))) >= 2

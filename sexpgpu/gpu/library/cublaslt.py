@@ -1,6 +1,7 @@
 """cublasLt through the bindings of nvmath-python: the algorithms that it knows for a product, each a way to compute it.
 
-f32 is multiplied as f32, and sums of bf16 are made in f32 and added in f32, never in the type of the result.
+f32 is multiplied as f32 unless the record allows tf32, and sums of bf16 are made and added in f32, never in the type of
+the result.
 """
 
 from __future__ import annotations
@@ -118,7 +119,9 @@ class _Call:
     def of(cls, bindings: Bindings, told: Described) -> _Call:
         lt, types = bindings.lt, bindings.types
         real = int(types.CUDA_R_32F)
-        operation = lt.matmul_desc_create(int(bindings.cublas.ComputeType.COMPUTE_32F), real)
+        kinds_of_sums = bindings.cublas.ComputeType
+        sums = kinds_of_sums.COMPUTE_32F_FAST_TF32 if told.tf32 else kinds_of_sums.COMPUTE_32F
+        operation = lt.matmul_desc_create(int(sums), real)
         preference = lt.matmul_preference_create()
         matrices = [_layout(bindings, each) for each in (told.a, told.b, told.c, told.d)]
         scales = [np.array([each], np.float32) for each in (told.scale, float(told.adds))]

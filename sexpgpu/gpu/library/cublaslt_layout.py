@@ -49,6 +49,7 @@ class Described:
     transposed: tuple[bool, bool]
     scale: float
     adds: bool
+    tf32: bool
     epilogue: str
     aux: Matrix | None
 
@@ -68,6 +69,7 @@ def described(graph: ProductGraph) -> Described:
         transposed=(first[1], second[1]),
         scale=graph.scale,
         adds="c" in tensors,
+        tf32=graph.tf32,
         epilogue=_epilogue(graph),
         aux=None if aux is None else _matrix(aux, False),
     )

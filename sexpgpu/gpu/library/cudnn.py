@@ -62,7 +62,7 @@ class Cudnn:
         """What plans must not do: give other bits each time, or round f32 before it is multiplied."""
         notes = self.module.numerical_note
         found = [notes.NONDETERMINISTIC, notes.REDUCED_PRECISION_REDUCTION]
-        if library.tensors[0].type.dtype == "f32":
+        if library.tensors[0].type.dtype == "f32" and not library.tf32:
             found += [notes.TENSOR_CORE, notes.DOWN_CONVERT_INPUTS]
         return found
 
