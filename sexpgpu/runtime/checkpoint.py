@@ -40,7 +40,7 @@ class Position:
     had their turn at this step; `events` is the length of the event stream when it was taken. `waiting` are the
     events before it that the stream had no room for, as lines; `lost` counts those that the checkpoint had no
     room for either. `stage` is that of the train loader; `observed` are the metrics of the passes that had their turn,
-    which a curriculum may still want.
+    which a curriculum may still want. `stacking` is the number of microbatches of a call, where a device chose it.
     """
 
     step: int
@@ -51,6 +51,7 @@ class Position:
     lost: int = 0
     stage: int = 0
     observed: Mapping[str, float] = field(factory=dict)
+    stacking: int | None = None
 
 
 @frozen
@@ -116,6 +117,7 @@ def write_checkpoint(
             "stage": position.stage,
             # As hexadecimal text: exact, and a place for what JSON has no number for.
             "observed": {name: float(value).hex() for name, value in position.observed.items()},
+            "stacking": position.stacking,
             "nonce": nonce,
             "files": files,
             "tensors": index,

@@ -287,7 +287,13 @@ class Loop:
         self.trainer.team.order(do="compare")
         require_agreement(self.done, self.trainer.team, self.tensors, self.experiment)
         position = Position(
-            self.done, self.skipped, tuple(self.evaluated), 0, stage=self.trainer.stage, observed=dict(self.observed)
+            self.done,
+            self.skipped,
+            tuple(self.evaluated),
+            0,
+            stage=self.trainer.stage,
+            observed=dict(self.observed),
+            stacking=self.trainer.team.stacking.known,
         )
         return self.keeper.commit(position, self.tensors)
 

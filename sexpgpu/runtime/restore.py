@@ -139,6 +139,7 @@ def restore(path: Path, experiment: Experiment) -> Restored:
         index.get("lost", 0),
         index.get("stage", 0),
         {name: float.fromhex(value) for name, value in index.get("observed", {}).items()},
+        index.get("stacking"),
     )
     stages = max(1, len(experiment.train_loader.stages))
     if position.stage >= stages:

@@ -188,6 +188,7 @@ def _accept(
         team=team,
         report=reports.add,
     )
+    team.stacking.go_on(start.position.stacking)
     return _Accepted(loaders, plan, start)
 
 

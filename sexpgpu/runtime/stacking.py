@@ -78,6 +78,16 @@ class Stacking:
         """Whether the degree is still to be measured."""
         return self.clock is not None and not self.measured
 
+    @property
+    def known(self) -> int | None:
+        """The degree, where a device chose it and it is no longer to be measured."""
+        return self.degree if self.why and not self.open else None
+
+    def go_on(self, degree: int | None) -> None:
+        """Stay with what a checkpoint says was chosen, in the stead of measuring: the run goes on to the same bits."""
+        if self.open and degree in self.models:
+            self.degree, self.clock, self.why = degree, None, f"{degree}: as the run began"
+
     def call(self, calls: Calls, train: str, degree: int) -> StackedCall:
         """The call of `degree` microbatches on one rank, made when first needed."""
         key = (id(calls), degree)

@@ -114,12 +114,12 @@ def test_the_first_step_measures() -> None:
         return next(answers)
 
     made = Stacking({}, 4, "measured at the first step", {1: 0.1336, 2: 0.1315, 4: 0.1305}, clock, kept.update)
-    assert made.open
+    before = made.open
     assert made.news() is None
     made.measure(ran.append)
     assert ran == [4] * 5 + [2] * 5 + [1] * 5
     assert kept == {4: 0.5, 2: 0.25, 1: 0.6}
-    assert not made.open
+    assert (before, made.open) == (True, False)
     assert made.degree == 2
     assert made.news() == (
         "stacking 2: measured at the first step, the model within 5% could not separate them"
@@ -130,7 +130,29 @@ def test_the_first_step_measures() -> None:
     assert milliseconds(12e-6) == "0.012 ms"
 
 
-def annotations(out: Path) -> list[dict[str, Any]]:
+def test_a_resumed_run_stays_with_its_degree(tmp_path: Path) -> None:
+    """In the stead of measuring, where it may be chosen at all."""
+
+    def fresh() -> Stacking:
+        return Stacking({}, 4, "measured at the first step", {1: 0.1, 2: 0.1}, lambda work: 0.1)
+
+    going_on, other, closed = fresh(), fresh(), Stacking({}, 4, "4: predicted")
+    for each, degree in ((going_on, 2), (other, 4), (fresh(), None), (closed, 2)):
+        each.go_on(degree)
+    assert (going_on.known, going_on.why, going_on.facts()["degree"]) == (2, "2: as the run began", 2)
+    assert other.known is None
+    assert (closed.known, closed.why) == (4, "4: predicted")
+    file = write(tmp_path, run="(defrun :steps 4 :microbatches 4 :checkpoint '(:every 1) :seed 1)")
+    write_data(tmp_path, 34)
+    trained(file, tmp_path / "whole", (2,))
+    trained(file, tmp_path / "cut", (2,), steps=1)
+    resumed = trained(file, tmp_path / "cut", (1, 2, 4), resume="latest")
+    assert set(resumed) == {2}, "nothing is measured"
+    assert steps(tmp_path / "cut") == steps(tmp_path / "whole")
+    assert stacking_events(tmp_path / "cut")[-1]["why"] == "2: as the run began"
+
+
+def stacking_events(out: Path) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (out / "events.jsonl").read_text("utf-8").splitlines()]
     return [line["data"] for line in lines if line.get("name") == "stacking"]
 
@@ -140,7 +162,7 @@ def test_a_measured_run_is_a_run_by_what_it_chose(tmp_path: Path) -> None:
     file = write(tmp_path, run=FOUR)
     write_data(tmp_path, 34)
     made = trained(file, tmp_path / "measured", (1, 2))
-    before, after = annotations(tmp_path / "measured")
+    before, after = stacking_events(tmp_path / "measured")
     assert before["degree"] is None
     assert made == [2] * (5 * 2 + (2 * 2 if after["degree"] == 2 else 0)), "what is measured, then both steps"
     assert after["measured"].keys() == after["predicted"].keys() == {"1", "2"}
@@ -204,7 +226,7 @@ def test_a_smaller_degree_where_only_that_fits(tmp_path: Path) -> None:
             assert done.returncode == 0, done.stderr
             assert stacking_row(done.stderr).startswith(why)
             assert f"train stacked {degree}" in done.stderr or degree == 1
-            (told,) = annotations(out)
+            (told,) = stacking_events(out)
             assert told["degree"] == degree
         found[degree] = steps(out)
     assert list(found[4][-1].values()) == pytest.approx(list(found[1][-1].values()), rel=1e-6)
