@@ -25,8 +25,7 @@ from sexpgpu.driver.kernels import prepare_kernels
 from sexpgpu.driver.lowered_libraries import absent
 from sexpgpu.driver.lowering_text import note_line
 from sexpgpu.driver.memory import Limit, admission
-from sexpgpu.driver.pipeline import ROOMY
-from sexpgpu.driver.pipeline import rounding
+from sexpgpu.driver.pipeline import ROOMY, rounding
 from sexpgpu.driver.planning import prepare
 from sexpgpu.driver.stacking import Choosing, Chosen, choose, graph_of
 from sexpgpu.experiment import Experiment, Generator
@@ -226,8 +225,6 @@ def lowering_text(done: Compilation, device: Device, kernels: DevicePlans | None
     if kernels is None:
         return ""
     patterns = "off" if "raise" in done.passes.skip else "on"
-    libraries = device.pool.driver.libraries if device.pool is not None else None
-    lacking = [absent(reason) for reason in libraries.absent()] if libraries is not None else []
     libraries = device.pool.driver.libraries if device.pool is not None else None
     lacking = [absent(reason) for reason in libraries.absent()] if libraries is not None else []
     return "\n".join(

@@ -128,8 +128,8 @@ def _nvmath() -> Probe:
     try:
         found = version("nvmath-python")
     except PackageNotFoundError:
-        return Probe("nvmath-python", False, "not installed", f"{_OWN_PRODUCTS}; {INSTALL}")
-    return Probe("nvmath-python", True, found)
+        return Probe("nvmath", False, "not installed", f"{_OWN_PRODUCTS}; {INSTALL}")
+    return Probe("nvmath", True, found)
 
 
 _OWN_PRODUCTS = "products run as generated kernels"

@@ -148,9 +148,6 @@ class Loop:
         for line in arrays.library_refusals():
             self.events.write("annotation", step, name="library", data={"refused": line})
             self.progress.say(f"library: {line}; own kernels")
-        for line in arrays.library_refusals():
-            self.events.write("annotation", step, name="library", data={"refused": line})
-            self.progress.say(f"library: {line}; own kernels")
         for nbytes in arrays.refusals():
             self.events.write("annotation", step, name="memory", data={"refused": nbytes, "free": arrays.free_bytes()})
             self.progress.say(f"memory: allocation failed, {binary_size(nbytes)} at step {step}; caches were let go")

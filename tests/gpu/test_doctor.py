@@ -15,7 +15,7 @@ from sexpgpu.gpu import probe
 from sexpgpu.passes.gpu import plans
 from tests.gpu.test_engine import sexpgpu
 
-PARTS = ("cuda driver", "nvJitLink", "cuDNN", "cublasLt", "nvmath-python", "NCCL", "libdevice")
+PARTS = ("cuda driver", "nvJitLink", "cuDNN", "cublasLt", "nvmath", "NCCL", "libdevice")
 
 
 def has_driver() -> bool:
