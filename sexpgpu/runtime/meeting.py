@@ -139,10 +139,11 @@ class Gathering:
             if hello is not None:
                 self._meet(looking, guest, hello)
         else:
-            # A machine that has arrived has nothing to say yet: it has gone, and may come again.
-            number = next(n for n, (connection, _) in self.arrived.items() if connection is ready)
-            looking.unregister(self.arrived[number][0])
-            self.arrived.pop(number)[0].close()
+            # A machine that has arrived has nothing to say yet: it has gone, and may come again. A guest who is neither
+            # was let go in this look.
+            for number in [n for n, (connection, _) in self.arrived.items() if connection is ready]:
+                looking.unregister(self.arrived[number][0])
+                self.arrived.pop(number)[0].close()
 
     def _accept(self, looking: selectors.BaseSelector) -> None:
         with suppress(OSError):  # it has gone already
