@@ -52,6 +52,7 @@ from sexpgpu.passes.gpu.layout import Layout
 from sexpgpu.passes.gpu.library import library_for
 from sexpgpu.passes.gpu.library_attention import zero_operands
 from sexpgpu.passes.gpu.members import members_of
+from sexpgpu.passes.gpu.modules import require_chip
 from sexpgpu.passes.gpu.multi_tensor import Names
 from sexpgpu.passes.gpu.multi_tensor import lower as lower_many
 from sexpgpu.passes.gpu.primitive import primitive_flow
@@ -83,13 +84,16 @@ _SWAPPED = (0, 2, 1, 3)
 
 @dataclass(frozen=True)
 class ToGpu(Pass):
-    """Kernels for all that a device runs. With `tf32` products may round factors of f32 to tf32."""
+    """Kernels for all that a device runs, with what `chip` has; with `tf32` products may round factors of f32 to it."""
 
     name: ClassVar[str] = "to-gpu"
+    chip: str = "sm_80"
     tf32: bool = False
 
     def run(self, module: Any, context: Context) -> str:
-        device = _Device(module, context, KernelModule(context, _gpu_module(module, context)), self.tf32)
+        require_chip(self.name, self.chip)
+        target = KernelModule(context, _gpu_module(module, context), self.chip)
+        device = _Device(module, context, target, self.tf32)
         for func in graphs(module):
             if len(func.regions[0].blocks[0].arguments):
                 device.lower(func)

@@ -4,8 +4,8 @@
                                               =>
     gpu.module @kernels [#nvvm.target<chip = "sm_80", ...>] { llvm.func @k(...) { nvvm.read.ptx.sreg.tid.x ... } }
 
-Indices are 32 bits wide where the kernels did not ask for more, and arguments are bare pointers; a table of tensors is
-an array that is passed by value, which upstream's conversion does not say.
+Indices are 32 bits wide where the kernels did not ask for more, and arguments are bare pointers; a table of tensors and
+tensor maps are arrays that are passed by value, which upstream's conversion does not say.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from typing import Any, ClassVar
 
 from mlir import ir
 
-from sexpgpu.diag import error
 from sexpgpu.dialects.context import Context
 from sexpgpu.passes.base import Pass
-from sexpgpu.passes.gpu.modules import TABLE, gpu_modules, replaced
+from sexpgpu.passes.gpu.modules import CHIPS, MAPS, TABLE, gpu_modules, replaced, require_chip
+from sexpgpu.plan.tensor_maps import ALIGNMENT, WORDS
 
 ROLLED = "llvm.loop_annotation"
-CHIPS = {"sm_80": "+ptx80", "sm_90": "+ptx80", "sm_90a": "+ptx80", "sm_100": "+ptx86"}
-"""The chips that kernels are made for, and the version of PTX that each is given."""
 PIPELINE = (
     "builtin.module(gpu.module(convert-scf-to-cf,"
     "convert-gpu-to-nvvm{index-bitwidth=32 use-bare-ptr-memref-call-conv=true},"
@@ -38,8 +36,7 @@ class ToNvvm(Pass):
     chip: str = "sm_80"
 
     def run(self, module: Any, context: Context) -> str:
-        if self.chip not in CHIPS:
-            raise error("E-IR-011", f"`sx-to-nvvm`: `{self.chip}` is no value for `chip`", expected=" or ".join(CHIPS))
+        require_chip(self.name, self.chip)
         target = ir.Attribute.parse(
             f'#nvvm.target<chip = "{self.chip}", features = "{CHIPS[self.chip]}", O = 3>', context.mlir
         )
@@ -47,7 +44,7 @@ class ToNvvm(Pass):
         for op in found:
             (made,) = replaced(op, context, PIPELINE)
             _keep_rolled(made)
-            _pass_tables(made)
+            _pass_values(made)
             made.attributes["targets"] = ir.ArrayAttr.get([target], context=context.mlir)
         return f"for {self.chip}"
 
@@ -61,21 +58,37 @@ def _keep_rolled(kernels: Any) -> None:
                 end.attributes["loop_annotation"] = end.attributes[ROLLED]
 
 
-def _pass_tables(kernels: Any) -> None:
-    """Pass the tables of kernels by value, in the space of their parameters."""
+def _pass_values(kernels: Any) -> None:
+    """Pass tables and tensor maps of kernels by value, in the space of their parameters."""
     for each in kernels.regions[0].blocks[0].operations:
         func = each.operation
-        if TABLE not in func.attributes:
+        words, maps = (_taken(func, name) for name in (TABLE, MAPS))
+        if not words and not maps:
             continue
         context = func.context
-        words = ir.IntegerAttr(func.attributes[TABLE]).value
-        array = ir.Type.parse(f"!llvm.array<{words} x i64>", context)
-        table = {
-            "llvm.byval": ir.TypeAttr.get(array, context=context),
-            "llvm.align": ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), 8),
-            "llvm.noundef": ir.UnitAttr.get(context=context),
-        }
-        others = len(func.regions[0].blocks[0].arguments) - 1
-        attributes = [ir.DictAttr.get({}, context)] * others + [ir.DictAttr.get(table, context)]
+        values = [_value(f"array<{words} x i64>", 8, context)] if words else []
+        # Bulk copies read a map through its address: where there is one, all threads have to see the same.
+        map = {**_value(f"array<{WORDS} x i64>", ALIGNMENT, context), "nvvm.grid_constant": ir.UnitAttr.get(context)}
+        values += [map] * maps
+        none: dict[str, Any] = {}
+        others = len(func.regions[0].blocks[0].arguments) - len(values)
+        attributes = [ir.DictAttr.get(said, context) for said in (*[none] * others, *values)]
         func.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes, context=context)
-        del func.attributes[TABLE]
+
+
+def _taken(func: Any, name: str) -> int:
+    """A number among a function's attributes, which is removed; 0 where there is none."""
+    if name not in func.attributes:
+        return 0
+    found: int = ir.IntegerAttr(func.attributes[name]).value
+    del func.attributes[name]
+    return found
+
+
+def _value(type: str, alignment: int, context: Any) -> dict[str, Any]:
+    """What a parameter says that is passed by value."""
+    return {
+        "llvm.byval": ir.TypeAttr.get(ir.Type.parse(f"!llvm.{type}", context), context=context),
+        "llvm.align": ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), alignment),
+        "llvm.noundef": ir.UnitAttr.get(context=context),
+    }

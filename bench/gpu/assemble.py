@@ -32,11 +32,11 @@ from sexpgpu.plan.records import DevicePlans, GraphPlan, Launches
 from tests.gpu.corpus import COUNT, Member
 
 ROOT = Path(__file__).resolve().parents[2]
-CHIPS = ("sm_80", "sm_90", "sm_100")
+CHIPS = ("sm_80", "sm_90", "sm_90a", "sm_100")
 WORST = 12
 """How many kernels of the most registers are named."""
 PIPELINE = "shared+cuda"
-LOWERED = next(step.number for step in steps_of(PIPELINE) if step.name == "to-nvvm") - 1
+LOWERED = next(step.number for step in steps_of(PIPELINE) if step.name == "to-gpu") - 1
 """The last stage that is the same for every chip."""
 
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '\w+'(.*?)(?=Compiling entry function|\Z)", re.DOTALL)

@@ -9,6 +9,7 @@ from mlir import ir
 from sexpgpu.passes.gpu.library_annotation import decode_library, encode_library
 from sexpgpu.plan.records import Launch, Launches
 from sexpgpu.plan.tables import Row, Table
+from sexpgpu.plan.tensor_maps import TensorMap
 
 KERNELS, TEMPORARIES, OVER, LIBRARY = "sx.kernels", "sx.temporaries", "sx.over", "sx.library"
 
@@ -51,6 +52,8 @@ def _encode(launch: Launch, mlir: Any) -> Any:
         fields["how"] = ir.StringAttr.get(launch.how, context=mlir)
     if launch.table is not None:
         fields["table"] = _encode_table(launch.table, mlir)
+    if launch.maps:
+        fields["maps"] = ir.ArrayAttr.get([_encode_map(map, mlir) for map in launch.maps], context=mlir)
     return ir.DictAttr.get(fields, context=mlir)
 
 
@@ -59,7 +62,23 @@ def _decode(fields: Any) -> Launch:
     shared = ir.IntegerAttr(fields["shared"]).value if "shared" in fields else 0
     how = ir.StringAttr(fields["how"]).value if "how" in fields else ""
     table = _decode_table(ir.DictAttr(fields["table"])) if "table" in fields else None
-    return Launch(ir.FlatSymbolRefAttr(fields["kernel"]).value, grid, block, shared, args, how, table)
+    maps = tuple(map(_decode_map, map(ir.DictAttr, ir.ArrayAttr(fields["maps"])))) if "maps" in fields else ()
+    return Launch(ir.FlatSymbolRefAttr(fields["kernel"]).value, grid, block, shared, args, how, table, maps)
+
+
+_AXES = ("shape", "strides", "box")
+
+
+def _encode_map(map: TensorMap, mlir: Any) -> Any:
+    fields = {name: _number(getattr(map, name), mlir) for name in ("argument", "offset", "swizzle")}
+    fields |= {name: ir.DenseI64ArrayAttr.get(list(getattr(map, name)), context=mlir) for name in _AXES}
+    return ir.DictAttr.get(fields, context=mlir)
+
+
+def _decode_map(fields: Any) -> TensorMap:
+    argument, offset, swizzle = (ir.IntegerAttr(fields[name]).value for name in ("argument", "offset", "swizzle"))
+    shape, strides, box = (tuple(ir.DenseI64ArrayAttr(fields[name])) for name in _AXES)
+    return TensorMap(argument, offset, shape, strides, box, swizzle)
 
 
 def _encode_table(table: Table, mlir: Any) -> Any:

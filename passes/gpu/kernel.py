@@ -15,7 +15,7 @@ from attrs import define, field
 from mlir import ir
 
 from sexpgpu.passes.gpu.instructions import Instructions
-from sexpgpu.passes.gpu.modules import TABLE
+from sexpgpu.passes.gpu.modules import MAPS, TABLE
 from sexpgpu.passes.gpu.registers import BYTES, FLOATS, WARP, Index, KernelModule, Loop, Pointer, Reg, Writer
 
 __all__ = ["BYTES", "FLOATS", "WARP", "Index", "Kernel", "KernelModule", "Loop", "Pointer", "Reg", "Writer"]
@@ -35,6 +35,7 @@ class Kernel(Instructions):
     pointers: list[Pointer] = field(init=False, factory=list)
     faults: Pointer | None = field(init=False, default=None)
     table: Any = field(init=False, default=None)
+    maps: list[Any] = field(init=False, factory=list)
     _shared: int = field(init=False, default=0)
 
     # Beginning and end
@@ -46,16 +47,18 @@ class Kernel(Instructions):
         faults: bool = False,
         per_multiprocessor: int = 0,
         table: int = 0,
+        maps: int = 0,
     ) -> None:
         """Open the kernel: for each argument the type of its elements and whether nothing writes there.
 
         With `faults` one more pointer follows: what the host looks at for indices that were out of range. With `table`
-        the last parameter is so many 64-bit words, and how many `blocks` there are is not known.
+        so many 64-bit words are a parameter behind, and how many `blocks` there are is not known. The last parameters
+        are `maps`, so many of them.
         """
         mlir = self.context.mlir
         self.location = self.context.location(None)
         pointer = ir.Type.parse("!llvm.ptr<1>", mlir)
-        types = [pointer] * (len(arguments) + faults) + [ir.Type.parse("!llvm.ptr", mlir)] * (table > 0)
+        types = [pointer] * (len(arguments) + faults) + [ir.Type.parse("!llvm.ptr", mlir)] * ((table > 0) + maps)
         attributes = {
             "sym_name": ir.StringAttr.get(self.name, context=mlir),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [], context=mlir), context=mlir),
@@ -66,6 +69,8 @@ class Kernel(Instructions):
             attributes[TABLE] = self._i64(table)
         else:
             attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get([blocks, 1, 1], context=mlir)
+        if maps:
+            attributes[MAPS] = self._i64(maps)
         if per_multiprocessor:
             i32 = ir.IntegerType.get_signless(32, context=mlir)
             attributes["nvvm.minctasm"] = ir.IntegerAttr.get(i32, per_multiprocessor)
@@ -81,7 +86,8 @@ class Kernel(Instructions):
         if faults:
             self.faults = Pointer(body.arguments[len(arguments)], "i32")
         if table:
-            self.table = body.arguments[len(types) - 1]
+            self.table = body.arguments[len(types) - 1 - maps]
+        self.maps = [body.arguments[number] for number in range(len(types) - maps, len(types))]
 
     def end(self) -> None:
         self.emit("gpu.return", [], [])

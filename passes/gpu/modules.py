@@ -8,10 +8,26 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import gpu
 
+from sexpgpu.diag import error
 from sexpgpu.dialects.context import Context
 
 TABLE = "sx.table"
-"""On a kernel whose last parameter is passed by value: how many 64-bit words it has."""
+"""On a kernel with a table behind its pointers, which is passed by value: how many 64-bit words it has."""
+MAPS = "sx.maps"
+"""On a kernel whose last parameters are tensor maps, passed by value: how many."""
+
+
+CHIPS = {"sm_80": "+ptx80", "sm_90": "+ptx80", "sm_90a": "+ptx80", "sm_100": "+ptx86"}
+"""The chips that kernels are made for, and the version of PTX that each is given.
+
+Kernels for `sm_90a` may have instructions of compute capability 9.0 alone; those for the others run on newer ones too.
+"""
+
+
+def require_chip(name: str, chip: str) -> None:
+    """E-IR-011 where kernels are not made for what the pass `name` is given."""
+    if chip not in CHIPS:
+        raise error("E-IR-011", f"`sx-{name}`: `{chip}` is no value for `chip`", expected=" or ".join(CHIPS))
 
 
 def gpu_modules(module: Any) -> list[Any]:

@@ -18,9 +18,10 @@ from mlir import ir
 
 from sexpgpu.dialects.opdef import Contract
 from sexpgpu.passes.gpu.elements import Elements
-from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Reg
+from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Pointer, Reg
 from sexpgpu.passes.gpu.layout import coordinates
 from sexpgpu.passes.gpu.memory import Operand
+from sexpgpu.passes.gpu.product_bulk import Bulk, bulk_of
 from sexpgpu.passes.gpu.product_epilogue import drain
 from sexpgpu.passes.gpu.product_factor import Factor, Reading, Tensor, reading_of
 from sexpgpu.passes.gpu.product_fma import MultiplyAdd, multiplied
@@ -28,6 +29,7 @@ from sexpgpu.passes.gpu.product_pipeline import accumulate
 from sexpgpu.passes.gpu.product_results import Product, Results
 from sexpgpu.passes.gpu.product_tensor import WarpProducts
 from sexpgpu.passes.gpu.product_tiling import MULTIPROCESSORS, REGISTERS, Problem, Tiling, tiling_of
+from sexpgpu.passes.gpu.product_warpgroup import WarpgroupProducts
 from sexpgpu.passes.gpu.scalar import MEMORY, combine
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.plan.records import Launches
@@ -53,13 +55,23 @@ def lower(task: Task) -> Launches:
     readings = reading_of(task, x, False), reading_of(task, y, True)
     scattered = not readings[0].lanes, not readings[1].lanes
     passed = _passed(task, readings[0]), _passed(task, readings[1])
-    problem = Problem(count, rows, columns, depth, task.flow.types[x].dtype, scattered, passed, task.tf32)
+    bulks = _bulks(task, readings)
+    dtype = task.flow.types[x].dtype
+    problem = Problem(count, rows, columns, depth, dtype, scattered, passed, task.tf32, bulks is not None)
 
     def opened(k: Kernel, operands: dict[int, Operand]) -> tuple[Factor, Factor]:
         return _tensor(k, task, readings[0], operands), _tensor(k, task, readings[1], operands)
 
-    write(Product(task, node, problem, opened, columns))
+    write(Product(task, node, problem, opened, columns, bulks=bulks))
     return task.lowered()
+
+
+def _bulks(task: Task, readings: tuple[Reading, Reading]) -> tuple[Bulk, Bulk] | None:
+    """The factors as bulk copies bring them, on a chip whose warpgroups take them from there."""
+    if task.module.chip != "sm_90a":
+        return None
+    first, second = (bulk_of(task, reading) for reading in readings)
+    return (first, second) if first is not None and second is not None else None
 
 
 def _passed(task: Task, reading: Reading) -> float:
@@ -103,7 +115,10 @@ def _write_tiles(product: Product, tiling: Tiling, partial: int | None) -> None:
     task, problem = product.task, product.problem
     given = range(task.flow.given)
     writes = product.writes if partial is None else [partial]
-    k, operands = task.begin(given, writes, tiling.blocks(problem), tiling.threads, tiling.shared)
+    bulks = product.bulks if tiling.instruction == "wgmma" else None
+    lines = tiling.rows, tiling.columns
+    maps = [bulk.map(n, tiling.depth) for bulk, n in zip(bulks, lines, strict=True)] if bulks is not None else []
+    k, operands = task.begin(given, writes, tiling.blocks(problem), tiling.threads, tiling.shared, maps=maps)
     task.launches[-1] = evolve(task.launches[-1], how=str(tiling))
     _limit_registers(k, tiling, problem)
     number: Index = k.block_number()
@@ -111,19 +126,26 @@ def _write_tiles(product: Product, tiling: Tiling, partial: int | None) -> None:
     if tiling.parts > 1:
         part, number = k.rem(number, tiling.parts), k.div(number, tiling.parts)
     batch, row, column = _tile(k, tiling, problem, number)
-    factors = product.factors(k, operands)
-    core: MultiplyAdd | WarpProducts
-    core = MultiplyAdd(k, tiling, factors) if tiling.instruction == "fma" else WarpProducts(k, tiling, factors)
-    streams = core.streams()
     steps: Index = tiling.steps(problem)
     first = k.mul(part, tiling.steps(problem) * tiling.depth)
     whole = -(-problem.depth // tiling.depth)
     if whole % tiling.steps(problem):
         rest = k.sub(whole, k.mul(part, tiling.steps(problem)))
         steps = rest if isinstance(rest, int) else k.op("arith.minsi", rest, k.reg(steps))
-    for stream, line in zip(streams, (row, column), strict=True):
-        stream.begin(batch, line, first)
-    core.spread(accumulate(k, streams, steps, tiling.stages, core.zero(), core.step))
+    sums: Pointer
+    if bulks is not None:
+        groups = WarpgroupProducts(k, tiling, bulks)
+        groups.accumulate(batch, row, column, first, steps)
+        sums = groups.sums
+    else:
+        factors = product.factors(k, operands)
+        core: MultiplyAdd | WarpProducts
+        core = MultiplyAdd(k, tiling, factors) if tiling.instruction == "fma" else WarpProducts(k, tiling, factors)
+        streams = core.streams()
+        for stream, line in zip(streams, (row, column), strict=True):
+            stream.begin(batch, line, first)
+        core.spread(accumulate(k, streams, steps, tiling.stages, core.zero(), core.step))
+        sums = core.sums
     k.barrier()
     room = (
         tiling.rows if problem.rows % tiling.rows == 0 else k.sub(problem.rows, row),
@@ -132,14 +154,14 @@ def _write_tiles(product: Product, tiling: Tiling, partial: int | None) -> None:
     lanes = product.lanes
     results = Results(product, k, operands, lanes)
 
-    def emit(r: Index, c: Index, sums: Reg) -> None:
+    def emit(r: Index, c: Index, found: Reg) -> None:
         line, at = product.element(k, batch, k.add(row, r), k.add(column, c))
         if partial is None:
-            results.write(at, line, k.add(column, c), sums)
+            results.write(at, line, k.add(column, c), found)
         else:
-            k.store(sums, operands[partial].pointer, k.add(k.mul(part, problem.size), at))
+            k.store(found, operands[partial].pointer, k.add(k.mul(part, problem.size), at))
 
-    drain(k, core.sums, tiling, room, lanes, emit)
+    drain(k, sums, tiling, room, lanes, emit)
     k.end()
 
 

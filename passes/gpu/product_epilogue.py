@@ -23,13 +23,15 @@ def drain(k: Kernel, sums: Pointer, tiling: Tiling, room: tuple[Index, Index], l
     each = max(lanes, 1)
     across = tiling.columns // each
     total = tiling.rows * across
-    turns = max(1, min(AHEAD // each, total // tiling.threads))
-    with k.loop(0, total, turns * tiling.threads) as turn:
+    threads = tiling.workers
+    turns = max(1, min(AHEAD // each, total // threads))
+    works = nullcontext() if threads == tiling.threads else k.when(k.below(k.thread(), threads))
+    with works, k.loop(0, total, turns * threads) as turn:
         for i in range(turns):
-            number = k.add(turn.index, k.add(k.thread(), i * tiling.threads))
+            number = k.add(turn.index, k.add(k.thread(), i * threads))
             row, column = k.div(number, across), k.mul(k.rem(number, across), each)
             conditions = []
-            if total % (turns * tiling.threads):
+            if total % (turns * threads):
                 conditions.append(k.below(number, total))
             if room[0] != tiling.rows:
                 conditions.append(k.below(row, room[0]))

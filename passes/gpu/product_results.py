@@ -11,6 +11,7 @@ from sexpgpu.passes.gpu.kernel import Index, Kernel, Reg
 from sexpgpu.passes.gpu.lanes import widest
 from sexpgpu.passes.gpu.layout import Place, coordinates
 from sexpgpu.passes.gpu.memory import Operand, store
+from sexpgpu.passes.gpu.product_bulk import Bulk
 from sexpgpu.passes.gpu.product_factor import Factor
 from sexpgpu.passes.gpu.product_tiling import Problem
 from sexpgpu.passes.gpu.scalar import rounded
@@ -25,7 +26,10 @@ Number = Callable[[Kernel, Index, Index, Index], Index]
 
 @define(eq=False)
 class Product:
-    """The product that a node of a task is, and where its elements lie: `run` columns one behind another."""
+    """The product that a node of a task is, and where its elements lie: `run` columns one behind another.
+
+    `bulks`: its factors as bulk copies bring them, where they can.
+    """
 
     task: Task
     node: Node
@@ -33,6 +37,7 @@ class Product:
     factors: Open
     run: int
     number: Number | None = None
+    bulks: tuple[Bulk, Bulk] | None = None
 
     @property
     def value(self) -> int:

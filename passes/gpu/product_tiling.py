@@ -11,6 +11,8 @@ a step along the depth takes the slowest of these, for all of them together:
 but never less than the latency of global memory over the steps that are loaded ahead. Blocks that do not fit at once
 run in waves. A depth cut into parts costs the partial sums, which pass MEMORY bytes a clock, and a second launch.
 
+Warpgroups, which sm_90a alone has, multiply twice as fast and have more shared memory.
+
 The rates are those of "NVIDIA A100 Tensor Core GPU Architecture" (2020), table 2; newer chips are faster in all of
 them, in about the same proportion.
 """
@@ -49,10 +51,13 @@ FINDING = 20
 LAUNCH = 4000
 """Clocks until a kernel runs after the one before it."""
 RATES = {"f32": 128, "f64": 32, "i32": 64, "i64": 16}
-TENSOR_RATES = {"mma.m16n8k16": 1024, "mma.m16n8k8": 512}
+TENSOR_RATES = {"mma.m16n8k16": 1024, "mma.m16n8k8": 512, "wgmma": 2048}
+"""That of `wgmma` by "NVIDIA H100 Tensor Core GPU Architecture" (2022), table 2."""
+WARPGROUP_SHARED = 228 * 1024
+"""Bytes of shared memory of a multiprocessor whose tensor cores take warpgroups."""
 
-Instruction = Literal["dot", "fma", "mma.m16n8k16", "mma.m16n8k8"]
-"""The latter two multiply bf16 and tf32 on tensor cores."""
+Instruction = Literal["dot", "fma", "mma.m16n8k16", "mma.m16n8k8", "wgmma"]
+"""Behind `fma`: of warps, which multiply bf16 and tf32 on tensor cores, and of warpgroups, which multiply bf16."""
 
 
 @frozen
@@ -61,7 +66,7 @@ class Problem:
 
     `scattered`: whether the elements of the first factor, and of the second, are found and read one by one. `passed`:
     registers for each element that, on its way to tensor cores, passes through a thread's registers; 0: it is copied.
-    `tf32`: whether factors of f32 may be rounded to tf32.
+    `tf32`: whether factors of f32 may be rounded to tf32. `bulk`: bulk copies can bring both factors, to warpgroups.
     """
 
     batch: int
@@ -72,6 +77,7 @@ class Problem:
     scattered: tuple[bool, bool] = (False, False)
     passed: tuple[float, float] = (0, 0)
     tf32: bool = False
+    bulk: bool = False
 
     @property
     def size(self) -> int:
@@ -88,10 +94,11 @@ class Problem:
 class Tiling:
     """A block makes `rows` x `columns` elements, `depth` of the sum at a time, with `stages` of these in shared memory.
 
-    `share` is what a thread makes of it (`dot`, `fma`), or a warp (tensor cores). `dot` uses no shared memory: a block
-    makes as many elements one behind another, of several rows too. The sums are made in `parts`, each by other
-    blocks. `type` is that of the sums, and of factors in shared memory unless these are bf16. `passing`: registers of a
-    thread for elements on their way from global to shared memory, beside those that `share` takes.
+    `share` is what a thread makes of it (`dot`, `fma`), or a warp, or a warpgroup (`wgmma`, which has a warp more, for
+    copies). `dot` uses no shared memory: a block makes as many elements one behind another, of several rows too. The
+    sums are made in `parts`, each by other blocks. `type` is that of the sums, and of factors in shared memory unless
+    these are bf16. `passing`: registers of a thread for elements on their way from global to shared memory, beside those
+    that `share` takes.
     """
 
     instruction: Instruction
@@ -107,18 +114,23 @@ class Tiling:
     @property
     def threads(self) -> int:
         """Threads of a block."""
+        return self.workers + (32 if self.instruction == "wgmma" else 0)
+
+    @property
+    def workers(self) -> int:
+        """Those of them that make sums."""
         shares = self.rows // self.share[0] * (self.columns // self.share[1])
-        return shares * 32 if self.by_warps else shares
+        return shares * {"fma": 1, "dot": 1, "wgmma": 128}.get(self.instruction, 32)
 
     @property
     def by_warps(self) -> bool:
-        """Whether shares are those of warps, which make them on tensor cores."""
+        """Whether shares are those of warps, or of warpgroups, which make them on tensor cores."""
         return self.instruction in TENSOR_RATES
 
     @property
     def item(self) -> int:
         """Bytes of a factor's element in shared memory."""
-        return BYTES["bf16"] if self.instruction == "mma.m16n8k16" else BYTES[self.type]
+        return BYTES["bf16"] if self.instruction in ("mma.m16n8k16", "wgmma") else BYTES[self.type]
 
     @property
     def chunk(self) -> int:
@@ -141,9 +153,19 @@ class Tiling:
         return self.depth * (self.rows + self.pad), self.depth * (self.columns + self.pad)
 
     @property
+    def slot_bytes(self) -> int:
+        """Bytes of one stage."""
+        return sum(self.slots) * self.item
+
+    @property
+    def ring(self) -> int:
+        """Bytes of shared memory for the stages, and in their place at last the sums."""
+        return max(self.stages * self.slot_bytes, self.rows * self.pitch * BYTES[self.type])
+
+    @property
     def shared(self) -> int:
-        """Bytes of shared memory: the stages, and in their place at last the sums."""
-        return max(self.stages * sum(self.slots) * self.item, self.rows * self.pitch * BYTES[self.type])
+        """Bytes of shared memory: the ring, and behind it two barriers a stage for bulk copies."""
+        return self.ring + (16 * self.stages if self.instruction == "wgmma" else 0)
 
     @property
     def registers(self) -> int:
@@ -152,13 +174,16 @@ class Tiling:
         words = BYTES[self.type] // 4
         if self.instruction == "fma":
             return (across * down + 2 * (across + down)) * words + 32
+        if self.instruction == "wgmma":
+            return across * down // 128 + 40
         return across * down // 32 + (across + down) // 4 + 40 + self.passing
 
     @property
     def resident(self) -> int:
         """Blocks that run on a multiprocessor at once."""
         by_registers = REGISTERS // (self.threads * self.registers)
-        return max(1, min(by_registers, SHARED // (self.shared + 1024), 2048 // self.threads))
+        room = WARPGROUP_SHARED if self.instruction == "wgmma" else SHARED
+        return max(1, min(by_registers, room // (self.shared + 1024), 2048 // self.threads))
 
     def blocks(self, problem: Problem) -> int:
         return problem.batch * self.down(problem) * self.across(problem) * self.parts
@@ -212,6 +237,14 @@ _SHALLOW = (
     Tiling("mma.m16n8k16", 32, 64, 16, (16, 32), stages=3),
     Tiling("mma.m16n8k16", 16, 64, 16, (16, 16), stages=3),
 )
+WARPGROUP = (
+    Tiling("wgmma", 128, 256, 64, (64, 256), stages=4),
+    Tiling("wgmma", 128, 128, 64, (64, 128), stages=3),
+    Tiling("wgmma", 128, 64, 64, (64, 64), stages=4),
+    Tiling("wgmma", 64, 128, 64, (64, 128), stages=4),
+    Tiling("wgmma", 64, 64, 64, (64, 64), stages=4),
+)
+"""Cuts for the tensor cores of sm_90a alone."""
 _DOT = Tiling("dot", 1, 256, 1, (1, 1))
 TILINGS = (*_FMA, *_TENSOR, *_SHALLOW, _DOT)
 """All cuts, for sums in f32."""
@@ -237,8 +270,7 @@ def tiling_of(problem: Problem) -> Tiling:
 def _cuts(problem: Problem) -> Iterator[Tiling]:
     """All that may be."""
     yield evolve(_DOT, type=problem.register)
-    on_tensor_cores = {"bf16": (*_TENSOR, *_SHALLOW), "f32": TF32 if problem.tf32 else ()}
-    for kind in (*_FMA, *on_tensor_cores.get(problem.dtype, ())):
+    for kind in _kinds(problem):
         tiling = evolve(kind, type=problem.register, passing=_passing(problem, kind))
         if tiling.threads * tiling.registers > REGISTERS or not _has_room(problem, tiling):
             continue
@@ -248,6 +280,13 @@ def _cuts(problem: Problem) -> Iterator[Tiling]:
             # Each part has a step to do.
             if (parts - 1) * cut.steps(problem) < steps:
                 yield evolve(cut, stages=max(2, min(kind.stages, cut.steps(problem) + 1)))
+
+
+def _kinds(problem: Problem) -> tuple[Tiling, ...]:
+    """Those that a product may have; of two that cost the same the first is taken."""
+    if problem.dtype == "bf16":
+        return (*(WARPGROUP if problem.bulk else ()), *_FMA, *_TENSOR, *_SHALLOW)
+    return (*_FMA, *(TF32 if problem.tf32 and problem.dtype == "f32" else ()))
 
 
 def _has_room(problem: Problem, tiling: Tiling) -> bool:
@@ -317,6 +356,8 @@ def _arithmetic(tiling: Tiling) -> float:
 def _shared(tiling: Tiling) -> float:
     """Clocks that one step of a block reads shared memory."""
     down, across = tiling.share
+    if tiling.instruction == "wgmma":
+        return tiling.workers // 128 * (down + across) * tiling.depth * BYTES["bf16"] / 128
     warps = max(1, tiling.threads // 32)
     if tiling.by_warps:
         return warps * (down + across) * tiling.depth * tiling.item / 128

@@ -56,10 +56,11 @@ class Loop:
 
 @define(eq=False)
 class KernelModule:
-    """A `gpu.module` being filled: its block, and the MLIR types that its kernels share."""
+    """A `gpu.module` being filled, for a chip: its block, and the MLIR types that its kernels share."""
 
     context: Context
     block: Any
+    chip: str
     _types: dict[tuple[str, int], Any] = field(factory=dict, init=False)
 
     def type(self, name: str, lanes: int = 0) -> Any:

@@ -13,6 +13,7 @@ from sexpgpu.passes.gpu.memory import Operand
 from sexpgpu.passes.gpu.scalar import MEMORY
 from sexpgpu.plan.dataflow import Dataflow
 from sexpgpu.plan.records import FAULTS, Launch, Launches
+from sexpgpu.plan.tensor_maps import TensorMap
 from sexpgpu.tensortype import TensorType
 
 _LARGE = 1 << 30
@@ -70,10 +71,12 @@ class Task:
         threads: int,
         dynamic: int = 0,
         per_multiprocessor: int = 0,
+        maps: Sequence[TensorMap] = (),
     ) -> tuple[Kernel, dict[int, Operand]]:
         """A kernel open for writing, and its tensors by the numbers of its arguments; `dynamic`: shared bytes.
 
         `per_multiprocessor`: the blocks that a multiprocessor has to hold at once, which bounds registers; 0: any.
+        `maps`: how bulk copies see what it reads.
         """
         arguments = (*reads, *writes)
         layouts = [self.layout(a) for a in arguments]
@@ -81,9 +84,10 @@ class Task:
         name = self.symbol if not self.launches else f"{self.symbol}_{len(self.launches) + 1}"
         k = Kernel(self.module, name, threads, wide)
         faults = any(node.record is not None and isinstance(node.record.kind, Index) for node in self.flow.nodes)
-        k.begin([(MEMORY[self.type(a).dtype], a in reads) for a in arguments], blocks, faults, per_multiprocessor)
+        elements = [(MEMORY[self.type(a).dtype], a in reads) for a in arguments]
+        k.begin(elements, blocks, faults, per_multiprocessor, maps=len(maps))
         numbers = (*arguments, FAULTS) if faults else arguments
-        self.launches.append(Launch(name, (blocks, 1, 1), (threads, 1, 1), dynamic, numbers))
+        self.launches.append(Launch(name, (blocks, 1, 1), (threads, 1, 1), dynamic, numbers, maps=tuple(maps)))
         tensors = zip(arguments, k.pointers, layouts, strict=True)
         return k, {a: Operand(pointer, layout, self.type(a).dtype) for a, pointer, layout in tensors}
 

@@ -16,25 +16,30 @@ from mlir import ir
 from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Pointer, Reg
 
 DYNAMIC = "dynamic_shared"
-"""The symbol of the shared memory whose size a launch says; one for all kernels of a module."""
+"""The symbol of the shared memory whose size a launch says; one for all kernels of a module that want one alignment."""
+ALIGNMENT = 128
 
 
-def dynamic_shared(k: Kernel, type: str, start: int = 0) -> Pointer:
-    """The dynamic shared memory of the kernel from byte `start`, a multiple of 16, on, as elements of `type`."""
+def dynamic_shared(k: Kernel, type: str, start: int = 0, align: int = ALIGNMENT) -> Pointer:
+    """The dynamic shared memory of the kernel from byte `start`, a multiple of 16, on, as elements of `type`.
+
+    Where it begins is a multiple of `align`.
+    """
     mlir = k.context.mlir
+    symbol = DYNAMIC if align == ALIGNMENT else f"{DYNAMIC}_{align}"
     symbols = [op.operation.attributes["sym_name"] for op in k.module.block.operations if "sym_name" in op.attributes]
-    if not any(ir.StringAttr(name).value == DYNAMIC for name in symbols):
+    if not any(ir.StringAttr(name).value == symbol for name in symbols):
         attributes = {
-            "sym_name": ir.StringAttr.get(DYNAMIC, context=mlir),
+            "sym_name": ir.StringAttr.get(symbol, context=mlir),
             "global_type": ir.TypeAttr.get(ir.Type.parse("!llvm.array<0 x i8>", mlir), context=mlir),
             "linkage": ir.Attribute.parse("#llvm.linkage<external>", mlir),
             "addr_space": ir.IntegerAttr.get(k.type("i32"), 3),
-            "alignment": ir.IntegerAttr.get(k.type("i64"), 128),
+            "alignment": ir.IntegerAttr.get(k.type("i64"), align),
         }
         begin = ir.InsertionPoint.at_block_begin(k.module.block)
         ir.Operation.create("llvm.mlir.global", attributes=attributes, regions=1, loc=k.location, ip=begin)
-    symbol = {"global_name": ir.FlatSymbolRefAttr.get(DYNAMIC, context=mlir)}
-    value = k.emit("llvm.mlir.addressof", [ir.Type.parse("!llvm.ptr<3>", mlir)], [], symbol)
+    named = {"global_name": ir.FlatSymbolRefAttr.get(symbol, context=mlir)}
+    value = k.emit("llvm.mlir.addressof", [ir.Type.parse("!llvm.ptr<3>", mlir)], [], named)
     return Pointer(k.address(Pointer(value, "i8", 3), start), type, 3)
 
 

@@ -113,7 +113,8 @@ def steps_of(pipeline: str) -> list[Step]:
     specs: list[str] = []
     for part in pipeline.split("+"):
         name, _, chip = part.removesuffix(TF32).partition(":")
-        options = {"sx-to-nvvm": f"=chip={chip}" if chip else "", "sx-to-gpu": "=tf32=true" * part.endswith(TF32)}
+        chosen = [f"chip={chip}"] if chip else []
+        options = {"sx-to-nvvm": chosen, "sx-to-gpu": chosen + ["tf32=true"] * part.endswith(TF32)}
         if name not in PIPELINES:
             near = nearest(name, PIPELINES)
             raise error(
@@ -122,7 +123,7 @@ def steps_of(pipeline: str) -> list[Step]:
                 expected="one of " + ", ".join(PIPELINES),
                 help=f"`{near}`" if near else None,
             )
-        specs += [spec + options.get(spec, "") for spec in PIPELINES[name]]
+        specs += ["=".join([spec, ",".join(options[spec])]) if options.get(spec) else spec for spec in PIPELINES[name]]
     return [Step(number, spec) for number, spec in enumerate(specs, 1)]
 
 

@@ -17,6 +17,7 @@ from sexpgpu.gpu.library.choice import behind
 from sexpgpu.plan.arena import aligned
 from sexpgpu.plan.build import askew_bytes, temporary_offsets
 from sexpgpu.plan.records import FAULTS, At, Fixed, Given, GraphPlan, Into, Launch, Launches, Step, Turns, View
+from sexpgpu.plan.tensor_maps import WORDS, TensorMap
 from sexpgpu.tensortype import TensorType
 
 Numbers = NDArray[np.int64]
@@ -36,20 +37,39 @@ class Address:
         return Address(self.offset + nbytes, self.place)
 
 
+@frozen
+class _Map:
+    """A tensor map whose words begin at `position`: of what lies at `where`."""
+
+    position: int
+    map: TensorMap
+    where: Address
+
+
 @frozen(eq=False)
 class Bound:
-    """Commands whose arguments are in `words`; those at `positions` are the caller's addresses plus `offsets`."""
+    """Commands whose arguments are in `words`; those at `positions` are the caller's addresses plus `offsets`.
+
+    `maps` are of what the caller gives; `seen` are the addresses that each was encoded for last.
+    """
 
     commands: tuple[Command, ...]
     words: Words
     positions: Numbers
     places: Numbers
     offsets: Words
+    maps: tuple[_Map, ...] = ()
+    seen: dict[int, int] = field(factory=dict)
 
-    def give(self, addresses: Sequence[int]) -> None:
+    def give(self, addresses: Sequence[int], driver: Driver) -> None:
         """Set the caller's addresses: one an input, one a result."""
         if self.positions.size:
             self.words[self.positions] = np.array(addresses, np.uint64)[self.places] + self.offsets
+        for each in self.maps:
+            address = addresses[each.where.place] + each.where.offset
+            if self.seen.get(each.position) != address:
+                self.words[each.position : each.position + WORDS] = driver.encode(each.map, address)
+                self.seen[each.position] = address
 
 
 Constants = Callable[[GraphPlan], Sequence[int]]
@@ -76,6 +96,7 @@ class _Binder:
     faults: int
     _arguments: list[Address] = field(factory=list, init=False)
     _made: list[tuple[_What, int, int]] = field(factory=list, init=False)  # what, its arguments from, to
+    _maps: list[_Map] = field(factory=list, init=False)
     _granted: dict[str, int] = field(factory=dict, init=False)
 
     def graph(self, plan: GraphPlan, inputs: Sequence[Address], results: Sequence[Address], base: int) -> None:
@@ -112,7 +133,12 @@ class _Binder:
         for launch in how.kernels:
             if min(launch.grid) > 0:
                 given = [Address(self.faults) if n == FAULTS else known[n] for n in launch.args]
-                self._add(launch, given if launch.table is None else [*given, *launch.table.words(known, Address)])
+                if launch.table is not None:
+                    given += launch.table.words(known, Address)
+                for map in launch.maps:
+                    self._maps.append(_Map(len(self._arguments) + len(given), map, known[map.argument]))
+                    given += [Address(0)] * WORDS
+                self._add(launch, given)
 
     def _library(self, plan: GraphPlan, step: Step, how: Launches) -> Execute | None:
         """What a library has for a step that it is faster at."""
@@ -174,12 +200,16 @@ class _Binder:
         words = np.array([a.offset for a in self._arguments], np.uint64)
         pointers = np.uint64(words.ctypes.data) + np.arange(len(words), dtype=np.uint64) * np.uint64(words.itemsize)
         commands = tuple([self._command(what, words[i:j], pointers[i:j]) for what, i, j in self._made])
+        for each in self._maps:
+            if each.where.place == _FIXED:
+                words[each.position : each.position + WORDS] = self.driver.encode(each.map, each.where.offset)
         return Bound(
             commands,
             words,
             np.array([number for number, _ in caller], np.int64),
             np.array([a.place for _, a in caller], np.int64),
             np.array([a.offset for _, a in caller], np.uint64),
+            tuple([each for each in self._maps if each.where.place != _FIXED]),
         )
 
     def _command(self, what: _What, words: Words, pointers: Words) -> Command:
@@ -191,8 +221,11 @@ class _Binder:
         if what.shared > self._granted.get(what.kernel, 0):
             self.driver.allow_shared(function, what.shared)
             self._granted[what.kernel] = what.shared
-        table = len(words) - len(what.args) if what.table is not None else 0
-        return Run(function, what.grid, what.block, what.shared, words, pointers, table)
+        values = [WORDS] * len(what.maps)
+        if what.table is not None:
+            values.insert(0, len(words) - len(what.args) - sum(values))
+        firsts = [*range(len(what.args)), *(len(words) - sum(values[i:]) for i in range(len(values)))]
+        return Run(function, what.grid, what.block, what.shared, words, pointers[firsts], tuple(values))
 
 
 def _places(

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from sexpgpu.diag import SxError, error
 from sexpgpu.gpu.cubin import Assembler
-from sexpgpu.gpu.driver import Call, Command, Copy, Function, NoMemory, Run
+from sexpgpu.gpu.driver import Call, Command, Copy, Function, NoMemory, Run, Words
 from sexpgpu.gpu.probe import MINIMUM_CAPABILITY, MINIMUM_DRIVER, require_bindings, shown_driver
 from sexpgpu.plan.records import PtxModule
+from sexpgpu.plan.tensor_maps import TensorMap
 
 if TYPE_CHECKING:
     from sexpgpu.gpu.library.choice import Libraries
@@ -132,6 +133,25 @@ class CudaDriver:
             function = self.api.cuModuleGetFunction(handle, kernel.encode())
             found[kernel] = _done(self.api, function, f"looking for kernel {kernel}")
         return found
+
+    def encode(self, map: TensorMap, address: int) -> Words:
+        api = self.api
+        swizzle = f"CU_TENSOR_MAP_SWIZZLE_{map.swizzle}B" if map.swizzle else "CU_TENSOR_MAP_SWIZZLE_NONE"
+        result = api.cuTensorMapEncodeTiled(
+            api.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+            len(map.shape),
+            address + map.offset,
+            [api.cuuint64_t(n) for n in map.shape],
+            [api.cuuint64_t(n) for n in map.strides],
+            [api.cuuint32_t(n) for n in map.box],
+            [api.cuuint32_t(1)] * len(map.shape),
+            api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            getattr(api.CUtensorMapSwizzle, swizzle),
+            api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+        found = _done(api, result, "encoding a tensor map")
+        return np.array([int(word) for word in found.opaque], np.uint64)
 
     def allow_shared(self, function: Function, nbytes: int) -> None:
         if nbytes > STATIC_SHARED:

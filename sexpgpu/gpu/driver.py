@@ -13,6 +13,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from sexpgpu.plan.records import PtxModule
+from sexpgpu.plan.tensor_maps import TensorMap
 from sexpgpu.runtime.arrays import NoMemory
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ Function = Any
 class Run:
     """A kernel is launched; every argument is an address, and `arguments` may be rewritten between two launches.
 
-    The last `table` of them are one parameter that is passed by value. `pointers` are where each of the arguments lies
-    in this process, which is what CUDA takes: of the table it reads the first.
+    The last of them are parameters that are passed by value, of so many words each as `values` says. `pointers` are
+    where each parameter lies in this process, which is what CUDA takes.
     """
 
     function: Function
@@ -39,7 +40,7 @@ class Run:
     shared: int
     arguments: Words
     pointers: Words
-    table: int = 0
+    values: tuple[int, ...] = ()
 
 
 @frozen(eq=False)
@@ -107,6 +108,10 @@ class Driver(Protocol):
 
     def load(self, module: PtxModule) -> Mapping[str, Function]:
         """The kernels of a module by name. `E-DEV-006` where the device does not take it."""
+        ...
+
+    def encode(self, map: TensorMap, address: int) -> Words:
+        """The words of a tensor map of what begins at an address, with what the map's own offset adds to it."""
         ...
 
     def allow_shared(self, function: Function, nbytes: int) -> None:

@@ -116,7 +116,7 @@ class DeviceProgram:
     def _run(self, bound: Bound, addresses: tuple[int, ...]) -> None:
         captures = self._pool.captures
         if not captures.replay((self, addresses)):
-            bound.give(addresses)
+            bound.give(addresses, self._pool.driver)
             captures.run((self, addresses), bound.commands)
 
     def _on_device(self, inputs: Sequence[DeviceArray | NDArray[Any]]) -> list[DeviceArray]:

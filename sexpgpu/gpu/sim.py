@@ -10,16 +10,19 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from sexpgpu.gpu.driver import Call, Command, Copy, Function, NoMemory, Run
+from sexpgpu.gpu.driver import Call, Command, Copy, Function, NoMemory, Run, Words
 from sexpgpu.plan.records import PtxModule
+from sexpgpu.plan.tensor_maps import TensorMap
 from sexpgpu.sim import Checks, Machine
 from sexpgpu.sim.machine import Argument
+from sexpgpu.sim.tensormap import encode_tensor_map
 
 if TYPE_CHECKING:
     from sexpgpu.gpu.library.choice import Libraries
 
 MEMORY = 64 << 30
 """Bytes that the simulated device has; what is really there is the memory of this process."""
+BF16 = 2
 
 
 @frozen
@@ -80,6 +83,9 @@ class SimDriver:
         loaded = self.machine.load(module.text, name=module.name)
         return {name: loaded.kernel(name) for name in module.kernels}
 
+    def encode(self, map: TensorMap, address: int) -> Words:
+        return np.frombuffer(encoded(map, address), np.uint64)
+
     def allow_shared(self, function: Function, nbytes: int) -> None:
         """The interpreter gives what a launch asks for."""
 
@@ -89,9 +95,11 @@ class SimDriver:
     def _run(self, command: Command, arguments: list[int]) -> None:
         match command:
             case Run():
-                given: list[Argument] = [*arguments[: len(arguments) - command.table]]
-                if command.table:
-                    given.append(np.array(arguments[-command.table :], np.uint64).tobytes())
+                place = len(arguments) - sum(command.values)
+                given: list[Argument] = [*arguments[:place]]
+                for size in command.values:
+                    given.append(np.array(arguments[place : place + size], np.uint64).tobytes())
+                    place += size
                 self.machine.launch(
                     command.function, grid=command.grid, block=command.block, args=given, shared=command.shared
                 )
@@ -124,3 +132,8 @@ class SimDriver:
     def close(self) -> None:
         for address in list(self._sizes):
             self.free(address)
+
+
+def encoded(map: TensorMap, address: int) -> bytes:
+    """A tensor map as the interpreter reads it."""
+    return encode_tensor_map(address + map.offset, BF16, map.shape, map.strides, map.box, map.swizzle)

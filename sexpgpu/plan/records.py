@@ -15,6 +15,7 @@ from sexpgpu.diag import Span
 from sexpgpu.experiment import Graph
 from sexpgpu.plan.library import Library
 from sexpgpu.plan.tables import Table
+from sexpgpu.plan.tensor_maps import TensorMap
 from sexpgpu.tensortype import TensorType
 
 
@@ -108,8 +109,8 @@ class Launch:
 
     `args` are its pointers: numbers of the step's operands, then of its results, then of its temporaries, or `FAULTS`.
     What an operand's pointer points to is the buffer that its slot looks into, from the first byte: offsets and strides
-    of views are in the kernel. `shared` are bytes of dynamic shared memory. `how` says for reports how the
-    work was divided, where the kernel had a choice. With a `table` the kernel takes that behind `args`.
+    of views are in the kernel. `shared` are bytes of dynamic shared memory. `how` says for reports how the work was
+    divided, where the kernel had a choice. Behind `args` the kernel takes its `table`, if there is one, and its `maps`.
     """
 
     kernel: str
@@ -119,6 +120,7 @@ class Launch:
     args: tuple[int, ...]
     how: str = ""
     table: Table | None = None
+    maps: tuple[TensorMap, ...] = ()
 
 
 @frozen

@@ -29,6 +29,8 @@ _RECORDS = frozenset(
     {
         "sexpgpu.plan.records",
         "sexpgpu.plan.library",
+        "sexpgpu.plan.tables",
+        "sexpgpu.plan.tensor_maps",
         "sexpgpu.experiment",
         "sexpgpu.tensortype",
         "sexpgpu.diag.record",

@@ -10,6 +10,7 @@ from attrs import define, field
 
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.opdef import Array, numpy_dtype
+from sexpgpu.gpu.sim import encoded as encoded_map
 from sexpgpu.passes import PASSES
 from sexpgpu.passes.base import graphs, parse_pass, run_pipeline
 from sexpgpu.passes.gpu.modules import ptx_of
@@ -97,6 +98,7 @@ class Device:
             args: list[int | bytes] = [self._faults if a == FAULTS else known[a] for a in launch.args]
             if launch.table is not None:
                 args.append(np.array(launch.table.words(known, int), np.uint64).tobytes())
+            args += [encoded_map(map, known[map.argument]) for map in launch.maps]
             if min(launch.grid) > 0:
                 self.machine.launch(
                     self.kernels[launch.kernel], grid=launch.grid, block=launch.block, args=args, shared=launch.shared
