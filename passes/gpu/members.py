@@ -30,13 +30,14 @@ ELEMENTS = (1 << 30,)
 @frozen
 class Members:
     """The operands and results of a group that every tensor has of its own; `gradient` is one of the operands,
-    `param` the result that has its type.
+    `param` the result that has its type. A step is refused where those `looked` at are not finite.
     """
 
     operands: frozenset[int]
     results: frozenset[int]
     gradient: int
     param: int
+    looked: frozenset[int]
 
 
 def members_of(call: Any) -> Members | None:
@@ -65,6 +66,7 @@ def members_of(call: Any) -> Members | None:
         frozenset(i for i, value in enumerate(results) if role_of[value] != SERIES),
         given.index("grad"),
         next(i for i, value in enumerate(results) if role_of[value] == "param"),
+        frozenset(i for i, value in enumerate(results) if role_of[value] in ("param", "state")),
     )
 
 

@@ -5,7 +5,7 @@
 
 The table is a parameter of the kernel: a row of addresses for each tensor, behind which are how many elements it has
 and the number of its first block. A block looks its own number up there. Of every tensor whole vectors are read and
-written, but for the elements behind the last.
+written, but for the elements behind the last. Where what a step must not commit is not finite, the host is told.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from sexpgpu.passes.gpu.elements import Elements, Known
-from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Pointer, Reg
+from sexpgpu.passes.gpu.kernel import BYTES, FLOATS, Index, Kernel, Pointer, Reg
 from sexpgpu.passes.gpu.layout import Layout, Place
 from sexpgpu.passes.gpu.members import ELEMENTS, Body, Members
 from sexpgpu.passes.gpu.memory import WIDEST, Operand, load, store
 from sexpgpu.passes.gpu.scalar import MEMORY
 from sexpgpu.passes.gpu.task import Task
-from sexpgpu.plan.records import Launch, Launches
+from sexpgpu.passes.gpu.threads import atomic
+from sexpgpu.plan.records import FAULTS, NOT_FINITE, Launch, Launches
 from sexpgpu.plan.tables import Row, Table
 from sexpgpu.tensortype import DType
 
@@ -64,7 +65,8 @@ def lower(task: Task, members: Members, written: dict[Hashable, Names]) -> Launc
         launches.append(Launch(names.first, (1, 1, 1), (32, 1, 1), 0, arguments))
     row = Row(tuple(kernel.arguments), kernel.size)
     table = Table((row,), kernel.capacity, kernel.chunk)
-    launches.append(Launch(names.each, (table.blocks, 1, 1), (THREADS, 1, 1), 0, tuple(kernel.passed), table=table))
+    passed = (*kernel.passed, FAULTS)
+    launches.append(Launch(names.each, (table.blocks, 1, 1), (THREADS, 1, 1), 0, passed, table=table))
     return evolve(task.lowered(), kernels=tuple(launches))
 
 
@@ -115,12 +117,13 @@ class _Kernel:
     @property
     def capacity(self) -> int:
         """The rows that the table has place for."""
-        return (ROOM // WORD - len(self.passed)) // self.words
+        return (ROOM // WORD - len(self.passed) - 1) // self.words
 
     def write(self, name: str) -> None:
         task, lanes = self.task, self.lanes
         k = Kernel(task.module, name, THREADS)
-        k.begin([(MEMORY[task.type(a).dtype], True) for a in self.passed], 0, table=self.capacity * self.words)
+        arguments = [(MEMORY[task.type(a).dtype], True) for a in self.passed]
+        k.begin(arguments, 0, faults=True, table=self.capacity * self.words)
         block = k.block_number()
         row = self._row(k, block)
         number = k.op("arith.subi", block, self._word(k, row, self.words - 1, "i32"))
@@ -144,8 +147,7 @@ class _Kernel:
         at = Place(ELEMENTS, 0 if width else None, known_number=first)
         for value in sorted(self.body.members.operands & self.body.wide):
             each.at(value, at)  # all is read before a result is written, which may lie where the gradient does
-        for place in self._results(wide=True):
-            store(k, tensors[self.task.result(place)], at, each.at(self.body.flow.results[place], at), width)
+        self._store(k, tensors, each, at, self._results(wide=True), width)
 
     def _singles(self, k: Kernel, tensors: Mapping[int, Operand], number: Reg) -> None:
         """The results of one element that each tensor has of its own, by one thread of its first block."""
@@ -153,8 +155,27 @@ class _Kernel:
             return
         with k.when(k.op("arith.andi", k.compare("eq", number, k.const(0, "i32")), k.below(k.thread(), 1))):
             each, at = Elements(k, self.body.flow, (), 0, self._known(k, tensors, 0)), _origin()
-            for place in places:
-                store(k, tensors[self.task.result(place)], at, each.at(self.body.flow.results[place], at), 0)
+            self._store(k, tensors, each, at, places, 0)
+
+    def _store(
+        self, k: Kernel, tensors: Mapping[int, Operand], each: Elements, at: Place, places: Sequence[int], width: int
+    ) -> None:
+        """Write results, and tell the host where one is not finite."""
+        nothing: list[Reg] = []  # x - x, which is NaN for such an x, else 0
+        for place in places:
+            value = each.at(self.body.flow.results[place], at)
+            store(k, tensors[self.task.result(place)], at, value, width)
+            if place in self.body.members.looked and value.type in FLOATS:
+                nothing.append(k.op("arith.subf", value, value))
+        sums: dict[str, Reg] = {}
+        for difference in nothing:
+            for lane in range(max(difference.lanes, 1)):
+                one = k.lane(difference, lane)
+                sums[one.type] = k.op("arith.addf", sums[one.type], one) if one.type in sums else one
+        assert k.faults is not None
+        for total in sums.values():
+            with k.when(k.compare("ne", total, k.const(0.0, total.type))):
+                atomic(k, "max", k.faults, NOT_FINITE, k.const(1, "i32"))
 
     def _known(self, k: Kernel, tensors: Mapping[int, Operand], width: int) -> dict[int, Known]:
         """Where a thread has the values from that it does not compute."""

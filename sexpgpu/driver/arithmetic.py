@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -30,21 +30,24 @@ class Wanted:
     types: Types
 
 
-def wanted_by(experiment: Experiment, rounding: bool = False) -> list[Wanted]:
-    """All that a run of the experiment asks for, each once; with `rounding` its gradients travel as bf16."""
+def wanted_by(experiment: Experiment, rounding: bool = False, together: Collection[str] = ()) -> list[Wanted]:
+    """All that a run of the experiment asks for, each once; with `rounding` its gradients travel as bf16.
+
+    The updates `together` are those whose kernels tell whether what they make is finite.
+    """
     by_path = {p.path: p.type for p in experiment.parameters}
     state_types = {s.name: s.type for s in experiment.states}
-    updated = [path for update in experiment.updates for path in update.params]
     graphs = experiment.graphs
     gradients = [o.type for o in graphs[experiment.train_graph].outputs if o.role == "grad"]
     terms = [o.type for g in graphs.values() for o in g.outputs if o.role == "step_term"]
     averaged = [b.type for b in experiment.buffers if b.type.is_float and not b.per_microbatch]
-    fresh = [by_path[path] for path in updated]
-    for update in experiment.updates:
-        names = [o.name.rpartition("/")[2] for o in graphs[update.graph].outputs if o.role == "state"]
-        fresh += [state_types[f"{path}/{name}"] for path in update.params for name in names]
     wanted = [Wanted("squares", _flat(gradients)), Wanted("finite", _flat(gradients))]
-    wanted.append(Wanted("finite", _flat(type for type in fresh if type.is_float)))
+    for updates in (experiment.updates, [u for u in experiment.updates if u.graph not in together]):
+        fresh = [by_path[path] for update in updates for path in update.params]
+        for update in updates:
+            names = [o.name.rpartition("/")[2] for o in graphs[update.graph].outputs if o.role == "state"]
+            fresh += [state_types[f"{path}/{name}"] for path in update.params for name in names]
+        wanted.append(Wanted("finite", _flat(type for type in fresh if type.is_float)))
     if experiment.run.clip_norm is not None:
         wanted += [Wanted("times", _flat([type])) for type in gradients]
     if experiment.run.microbatches > 1:

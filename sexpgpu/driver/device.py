@@ -81,7 +81,7 @@ class DeviceEngine:
         self._arena = DeviceArena(self.pool)
         self._loaded = self._load(self.plans)
         context = self.compilation.context
-        wanted = wanted_by(self.experiment, self.rounding)
+        wanted = wanted_by(self.experiment, self.rounding, updating(self.experiment, self.plans.plans).graphs)
         module = arithmetic_module(context, wanted)
         loop = self._load(kernels_of(module, context, f"cuda:{self.chip}", EVERY))
         bind = Arithmetic(wanted, loop.plans, lambda plan: DeviceProgram(plan, loop.functions, self._arena))
@@ -111,7 +111,7 @@ class DeviceEngine:
         if found.together is None:
             return None
         program = DeviceProgram(found.together.plan, self._loaded.functions, self._arena)
-        return DeviceUpdates(found.graphs, found.together, program)
+        return DeviceUpdates(found.graphs, found.together, program, self.pool)
 
     def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:
         """The fields of the graph's batch whose numbers the form at `span` takes as indices."""

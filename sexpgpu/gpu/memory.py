@@ -17,6 +17,7 @@ from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.diag import error
 from sexpgpu.gpu.captures import Captures
 from sexpgpu.gpu.driver import Driver, NoMemory
+from sexpgpu.plan.records import NOT_FINITE
 from sexpgpu.tensortype import TensorType
 
 ALIGNMENT = 256
@@ -104,6 +105,14 @@ class Pool:
                 actual=f"index {index}",
                 index=index,
             )
+
+    def met_not_finite(self) -> bool:
+        """Whether an update made what is not finite since this was asked last, as kernels of many tensors tell."""
+        if self._faults is None or not self._faults.numpy()[NOT_FINITE]:
+            return False
+        self.driver.fill(self._faults.address, 0, SMALL)
+        self.writes += 1
+        return True
 
     def give_back(self, address: int, size: int) -> None:
         if not self._closed:

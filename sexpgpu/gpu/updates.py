@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from sexpgpu.gpu.memory import DeviceArray
+from sexpgpu.gpu.memory import DeviceArray, Pool
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.plan.build import VECTOR
 from sexpgpu.plan.together import Together
@@ -20,6 +20,7 @@ class DeviceUpdates:
     graphs: frozenset[str]
     together: Together
     program: DeviceProgram
+    pool: Pool
 
     def __call__(self, calls: Sequence[Sequence[Any]]) -> list[list[DeviceArray]]:
         """The results for each parameter. Its new value lies where its gradient was, of which every element is read
@@ -40,3 +41,7 @@ class DeviceUpdates:
                     into[place] = gradient
         results = self.program(inputs, into)
         return [[results[place] for place in made] for made in self.together.results]
+
+    def spoilt(self) -> bool:
+        """Whether a parameter or state of the last call is not finite, as its kernels have seen."""
+        return self.pool.met_not_finite()

@@ -97,10 +97,12 @@ class Tiles:
 
 
 FAULTS = -1
-"""The argument of a kernel that is what the host looks at for indices out of range.
+"""The argument of a kernel that is what the host looks at for indices out of range and updates that are not finite.
 
-Four i32: whether there was one, the index, the length of its axis, and a word that is not used.
+Four i32: whether there was such an index, the index, the length of its axis, and whether there was such an update.
 """
+NOT_FINITE = 3
+"""The last of them."""
 
 
 @frozen

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sexpgpu.experiment import Experiment, Graph, Input, InputRole, Output
 from sexpgpu.plan.build import temporary_offsets
-from sexpgpu.plan.records import Fixed, Given, GraphPlan, Into, Launch, Launches, Memory, Plans, Slot, Step
+from sexpgpu.plan.records import FAULTS, Fixed, Given, GraphPlan, Into, Launch, Launches, Memory, Plans, Slot, Step
 from sexpgpu.plan.tables import Row
 
 OWN: frozenset[InputRole] = frozenset({"param", "grad", "state"})
@@ -109,7 +109,7 @@ class _Together:
         read = tuple(map(self._input, plan.spec.inputs))
         count = len(step.ins)
         arguments: dict[int, _Number] = {n: ("in", read[_place(plan, slot)]) for n, slot in enumerate(step.ins)}
-        common = tuple([arguments[n] for launch in kernels for n in launch.args if n < count])
+        common = tuple([arguments[n] for launch in kernels for n in launch.args if 0 <= n < count])
         fixed = {
             place: plan.constants[home.place]
             for place, slot in enumerate(plan.results)
@@ -177,22 +177,22 @@ class _Together:
     def _launches(self, group: _Group) -> Iterator[Launch]:
         """A group's kernels, that of many tensors as often as its table is filled."""
         for launch in group.kernels:
-            args = self._numbers([group.arguments[n] for n in launch.args])
+            args = tuple([n if n == FAULTS else self._number(group.arguments[n]) for n in launch.args])
             if launch.table is None:
                 yield evolve(launch, args=args)
                 continue
-            rows = [Row(self._numbers(arguments), elements) for arguments, elements in group.rows]
+            rows = [Row(tuple(map(self._number, arguments)), elements) for arguments, elements in group.rows]
             for start in range(0, len(rows), launch.table.capacity):
                 table = evolve(launch.table, rows=tuple(rows[start : start + launch.table.capacity]))
                 yield evolve(launch, args=args, grid=(table.blocks, 1, 1), table=table)
 
-    def _numbers(self, arguments: Sequence[_Number]) -> tuple[int, ...]:
-        """The numbers that arguments have now that their counts are known."""
+    def _number(self, argument: _Number) -> int:
+        """The number that an argument has now that all are known."""
         results = len(self.inputs)
         narrow = results + len(self.outputs["out"])
         made = narrow + len(self.outputs["narrow"])
-        first = {"in": 0, "out": results, "narrow": narrow, "made": made}
-        return tuple([first[kind] + number for kind, number in arguments])
+        kind, number = argument
+        return {"in": 0, "out": results, "narrow": narrow, "made": made}[kind] + number
 
 
 def _place(plan: GraphPlan, slot: int) -> int:

@@ -48,6 +48,10 @@ class Updater(Protocol):
         """
         ...
 
+    def spoilt(self) -> bool:
+        """Whether a parameter or state of the last call is not finite; asked once."""
+        ...
+
 
 class Engine(Protocol):
     """A device holding one experiment. `device` is its name in words, for the record of the run."""

@@ -166,7 +166,7 @@ class TrainStep:
             if limit is not None:
                 updates.calls.arrays.clip(gradients, gathered.norm, limit)
             made.append(updates.run(held, gradients, context))
-        spoilt = self.calls.arrays.first_not_finite(made[0].params | made[0].states)
+        spoilt = self._updates[0].first_not_finite(made[0])
         reported = {series: float(value) for series, value in made[0].reported.items()}
         if spoilt is not None:
             return reported, Refusal(spoilt.partition("/")[0], None, batches.records, updating=True)

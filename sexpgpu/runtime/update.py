@@ -113,6 +113,14 @@ class Updates:
                         updated.reported.setdefault(series, result)
         return updated
 
+    def first_not_finite(self, updated: Updated) -> str | None:
+        """The name of the first new parameter or state that holds a NaN or an infinity."""
+        made = updated.params | updated.states
+        if self._updater is not None and not self._updater.spoilt():
+            alone = {path for update in self._alone for path in update.params}
+            made = {name: tensor for name, tensor in made.items() if name.partition("/")[0] in alone}
+        return self.calls.arrays.first_not_finite(made)
+
     def commit(self, tensors: Tensors, updated: Updated) -> None:
         """Put what the updates gave in the place of what it was made from, whose memory serves the next step."""
         for held, fresh in ((tensors.params, updated.params), (tensors.states, updated.states)):

@@ -142,7 +142,7 @@ def test_parameters_together_are_the_parameters_one_by_one(
 
     device = Simulated()
     program = DeviceProgram(found.together.plan, device.functions(many.plans), device.arena)
-    updates = DeviceUpdates(found.graphs, found.together, program)
+    updates = DeviceUpdates(found.graphs, found.together, program, device.pool)
     held = [placed(device, many.plans.plans[s].spec, each) for s, each in zip(symbols, given, strict=True)]
     made = updates(held)
     for graph, results, want, inputs in zip(calls, made, wanted, held, strict=True):
@@ -175,13 +175,47 @@ def test_more_parameters_than_one_table_holds(tmp_path: Path) -> None:
     device = Simulated()
     functions = device.functions(many.plans)
     program = DeviceProgram(found.plan, functions, device.arena)
-    made = DeviceUpdates(frozenset(), found, program)(
+    made = DeviceUpdates(frozenset(), found, program, device.pool)(
         [placed(device, p.spec, a) for p, a in zip(several, given, strict=True)]
     )
     alone = [DeviceProgram(plan, functions, device.arena) for plan in plans]
     for number, (plan, arrays, results) in enumerate(zip(several, given, made, strict=True)):
         for result, want in zip(results, alone[number % 2](placed(device, plan.spec, arrays)), strict=True):
             assert result.numpy().tobytes() == want.numpy().tobytes()
+
+
+def test_one_element_that_is_not_finite_is_told_once(tmp_path: Path) -> None:
+    """Wherever it is: in vectors, in the elements behind them, in a tensor of one element, in all of them."""
+    model = """(defmodel net () (defparam w (1027) :init (normal 1.0)) (defparam s () :init (normal 1.0))
+      (defsub out (linear 3 2)) (forward (x) (+ (out x) (* s (mean w)))))"""
+    optimizer = "(def optimizer (schedule-free-adamw :lr 0.1))"
+    many = compiled(write(tmp_path, model=model, optimizer=optimizer))
+    found = many.updating
+    assert found.together is not None
+    plans = [many.plans.plans[many.experiment.graphs[u.graph].symbol] for u in many.experiment.updates]
+    given = [inputs_of(plan.spec, np.random.default_rng(7)) for plan in plans]
+    sizes = [u.params for u in many.experiment.updates]
+    assert all(len(params) == 1 for params in sizes)
+    device = Simulated()
+    program = DeviceProgram(found.together.plan, device.functions(many.plans), device.arena)
+    updates = DeviceUpdates(found.graphs, found.together, program, device.pool)
+
+    def spoilt(number: int | None = None, element: int | slice = 0, role: str = "grad") -> bool:
+        arrays = [[array.copy() for array in each] for each in given]
+        for slot, array in zip(plans[number or 0].spec.inputs, arrays[number or 0], strict=True):
+            if number is not None and slot.role == role:
+                array.reshape(-1)[element] = np.inf
+        updates([placed(device, plan.spec, each) for plan, each in zip(plans, arrays, strict=True)])
+        assert updates.spoilt() != (number is None)
+        return updates.spoilt()
+
+    assert not spoilt()
+    for number, plan in enumerate(plans):
+        size = next(slot.type.size for slot in plan.spec.inputs if slot.role == "grad")
+        for element in dict.fromkeys((0, size // 2, size - 1)):
+            assert not spoilt(number, element)
+    assert not spoilt(0, slice(None))
+    assert not spoilt(0, 0, "state")
 
 
 def test_a_spoilt_update_leaves_everything_as_it_was(tmp_path: Path) -> None:

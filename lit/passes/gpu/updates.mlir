@@ -5,8 +5,8 @@
 // Both updates are the same function of elements, whatever the shapes: two kernels serve them.
 // CHECK: func.func private @update_1(
 // CHECK-SAME: {args = array<i64: 0, 4, 7>, block = array<i64: 32, 1, 1>, grid = array<i64: 1, 1, 1>, kernel = @update_1}
-// CHECK-SAME: {args = array<i64: 7>, block = array<i64: 256, 1, 1>, grid = array<i64: 258, 1, 1>, kernel = @update_1_2
-// CHECK-SAME: table = {capacity = 73 : i64, chunk = 1024 : i64, rows = [{args = array<i64: 1, 2, 3, 5, 6>, elements = 264063 : i64}]}
+// CHECK-SAME: {args = array<i64: 7, -1>, block = array<i64: 256, 1, 1>, grid = array<i64: 258, 1, 1>, kernel = @update_1_2
+// CHECK-SAME: table = {capacity = 72 : i64, chunk = 1024 : i64, rows = [{args = array<i64: 1, 2, 3, 5, 6>, elements = 264063 : i64}]}
 // CHECK: func.func private @update_2(
 // CHECK-SAME: grid = array<i64: 1, 1, 1>, kernel = @update_1_2
 // CHECK-SAME: elements = 5 : i64
@@ -19,9 +19,9 @@
 // which part; of the tensor it takes whole vectors, and the elements behind the last.
 // CHECK-LABEL: gpu.func @update_1(
 // CHECK: arith.divf
-// CHECK-LABEL: gpu.func @update_1_2(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr)
-// CHECK-SAME: sx.table = 511 : i64
-// CHECK: %[[AT:.*]] = llvm.getelementptr %arg1[%{{.*}}] : (!llvm.ptr, i32) -> !llvm.ptr, i64
+// CHECK-LABEL: gpu.func @update_1_2(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: !llvm.ptr)
+// CHECK-SAME: sx.table = 504 : i64
+// CHECK: %[[AT:.*]] = llvm.getelementptr %arg2[%{{.*}}] : (!llvm.ptr, i32) -> !llvm.ptr, i64
 // CHECK: llvm.load %[[AT]]
 // CHECK: llvm.load {{.*}} : !llvm.ptr -> !llvm.ptr<1>
 // The gradient, which the new parameter may lie over, is not read as what nobody writes.
@@ -29,18 +29,21 @@
 // CHECK: llvm.load %{{[0-9]+}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
 // CHECK: llvm.load {{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
 // CHECK: llvm.store {{.*}} : vector<4xf32>, !llvm.ptr<1>
+// Where what was made is not finite, the host is told.
+// CHECK: arith.subf %[[NEW:.*]], %[[NEW]] : vector<4xf32>
+// CHECK: llvm.atomicrmw max %{{.*}}, %{{.*}} monotonic : !llvm.ptr<1>, i32
 // CHECK: scf.for
 // CHECK: gpu.return
 // CHECK-NOT: gpu.func @update
 
 // NVVM: llvm.func @update_1_2(%arg0: !llvm.ptr<1>
-// NVVM-SAME: %arg1: !llvm.ptr {llvm.align = 8 : i64, llvm.byval = !llvm.array<511 x i64>, llvm.noundef})
+// NVVM-SAME: %arg2: !llvm.ptr {llvm.align = 8 : i64, llvm.byval = !llvm.array<504 x i64>, llvm.noundef})
 // NVVM-NOT: sx.table
 
 // PTX-NOT: .local
 // PTX: .visible .entry update_1_2(
-// PTX-SAME: .param .align 8 .b8 update_1_2_param_1[4088]
-// PTX-SAME: mov.b64 \09[[TABLE:%rd[0-9]+]], update_1_2_param_1
+// PTX-SAME: .param .align 8 .b8 update_1_2_param_2[4032]
+// PTX-SAME: mov.b64 \09[[TABLE:%rd[0-9]+]], update_1_2_param_2
 // PTX-SAME: add.s64 \09[[ROW:%rd[0-9]+]], [[TABLE]], %rd{{[0-9]+}}
 // PTX-SAME: ld.param.b32 \09%r{{[0-9]+}}, [[[ROW]]+48]
 // PTX-SAME: ld.global.nc.v4.b32
