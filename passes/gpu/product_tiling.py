@@ -97,8 +97,8 @@ class Tiling:
     `share` is what a thread makes of it (`dot`, `fma`), or a warp, or a warpgroup (`wgmma`, which has a warp more, for
     copies). `dot` uses no shared memory: a block makes as many elements one behind another, of several rows too. The
     sums are made in `parts`, each by other blocks. `type` is that of the sums, and of factors in shared memory unless
-    these are bf16. `passing`: registers of a thread for elements on their way from global to shared memory, beside those
-    that `share` takes.
+    these are bf16. `passing`: registers of a thread for elements on their way from global to shared memory, beside
+    those that `share` takes.
     """
 
     instruction: Instruction

@@ -10,8 +10,10 @@ from sexpgpu.passes.gpu.product_tiling import (
     MULTIPROCESSORS,
     RATES,
     SHARED,
-    TENSOR_RATE,
+    TENSOR_RATES,
     TILINGS,
+    WARPGROUP,
+    WARPGROUP_SHARED,
     Problem,
     Tiling,
     clocks,
@@ -34,7 +36,8 @@ GPT = [
 
 def bound(problem: Problem) -> float:
     """Clocks of the arithmetic alone, spread over all multiprocessors."""
-    rate = TENSOR_RATE if problem.dtype == "bf16" else RATES[problem.register]
+    instruction = "wgmma" if problem.bulk else "mma.m16n8k16"
+    rate = TENSOR_RATES[instruction] if problem.dtype == "bf16" else RATES[problem.register]
     return problem.size * problem.depth / rate / MULTIPROCESSORS
 
 
@@ -132,3 +135,33 @@ def test_elements_that_pass_through_registers_take_room() -> None:
     assert tiling.passing == tiling.columns * tiling.depth // tiling.threads
     assert tiling.registers == evolve(tiling, passing=0).registers + tiling.passing
     assert tiling.resident * tiling.threads * tiling.registers <= 65536
+
+
+@pytest.mark.parametrize("tiling", WARPGROUP, ids=str)
+def test_tiles_of_warpgroups_fit_a_multiprocessor(tiling: Tiling) -> None:
+    assert tiling.threads == tiling.workers + 32 == 2 * tiling.rows + 32
+    assert tiling.resident * (tiling.shared + 1024) <= WARPGROUP_SHARED
+    assert tiling.resident * tiling.threads * tiling.registers <= 65536
+    assert tiling.ring % 16 == 0  # where barriers begin
+    assert tiling.slot_bytes % 1024 == 0  # where the swizzle begins anew
+
+
+def test_warpgroups_make_large_products_of_factors_that_bulk_copies_bring() -> None:
+    problem = Problem(1, 4096, 4096, 4096, "bf16", bulk=True)
+    tiling = tiling_of(problem)
+    assert (tiling.instruction, tiling.rows, tiling.columns) == ("wgmma", 128, 256)
+    assert bound(problem) < clocks(problem, tiling) < clocks(problem, tiling_of(evolve(problem, bulk=False)))
+    for dtype in ("f32", "f64", "i32"):
+        assert tiling_of(evolve(problem, dtype=dtype)).instruction == "fma"
+
+
+@pytest.mark.parametrize("shape", [(1, 300, 40), (64, 10, 100), (16, 16, 4096)], ids=str)
+def test_products_too_small_for_warpgroups(shape: tuple[int, int, int]) -> None:
+    assert tiling_of(Problem(1, *shape, "bf16", bulk=True)).instruction != "wgmma"
+
+
+@pytest.mark.parametrize("shape", GPT, ids=str)
+def test_products_of_a_gpt_are_no_slower_by_warpgroups(shape: tuple[int, int, int]) -> None:
+    problem = Problem(1, *shape, "bf16", bulk=True)
+    by_warps = evolve(problem, bulk=False)
+    assert clocks(problem, tiling_of(problem)) <= clocks(by_warps, tiling_of(by_warps))
