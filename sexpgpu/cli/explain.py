@@ -12,7 +12,7 @@ from sexpgpu.cli import report
 if TYPE_CHECKING:
     from sexpgpu.lang.selection import Selection
 
-TARGETS = ("sm_80", "sm_90", "sm_100")
+TARGETS = ("sm_80", "sm_90", "sm_90a", "sm_100")
 
 
 @click.command()

@@ -48,6 +48,8 @@ KEPT_FREE = 1 << 30
 """Bytes of a GPU that libraries may take."""
 CHIPS = ((10, "sm_100"), (9, "sm_90"), (8, "sm_80"))
 """The chips that kernels are made for, by the least major number of the compute capabilities that run them."""
+OWN = {(9, 0): "sm_90a"}
+"""Those whose kernels run on one compute capability alone, with instructions that others do not have."""
 
 
 @frozen(eq=False)
@@ -147,9 +149,14 @@ def _open_cuda(asked: Settings, told: Callable[[Diagnostic], None]) -> Device:
     driver.libraries = open_libraries(int(driver.stream), driver.allocate, KEPT_FREE // 2, choices)
     pool = Pool(driver, driver.memory()[0] - KEPT_FREE)
     major, minor = driver.capability
-    chip = next(name for least, name in CHIPS if major >= least)
+    chip = chip_of(driver.capability)
     words = f"cuda compute_{major}{minor} {driver.name}{rounding()}"
     return Device("cuda", words, pool, KEPT_FREE, chip, choices=choices)
+
+
+def chip_of(capability: tuple[int, int]) -> str:
+    """The chip whose kernels a GPU of a compute capability gets."""
+    return OWN.get(capability) or next(name for least, name in CHIPS if capability[0] >= least)
 
 
 def prepare_for(done: Compilation, device: Device) -> DevicePlans | None:

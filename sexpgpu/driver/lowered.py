@@ -131,7 +131,8 @@ def _groups(ops: list[Any]) -> Iterator[GroupRow]:
             kind = found[0].family
             tail = next((c for c in composites if c.family != "norm"), None)
             kernel = f"{composites[0].family} in {kind}" if composites else kind
-            yield GroupRow(COMPOSITES[tail.family] if tail else FAMILIES[kind], kernel, len(inside), path, form)
+            family = COMPOSITES[tail.family] if tail else FAMILIES[kind] + _by_warpgroups(found[1])
+            yield GroupRow(family, kernel, len(inside), path, form)
         elif composites:
             kernel = "backward" if composites[0].backward else "forward"
             yield GroupRow(COMPOSITES[composites[0].family], kernel, 1, path, form)
@@ -139,6 +140,13 @@ def _groups(ops: list[Any]) -> Iterator[GroupRow]:
             if (reason := _text(inner, REASON)) is not None:
                 family, _, why = reason.partition(": ")
                 yield GroupRow(family, "", 1, path_of(inner.location), None, why)
+
+
+def _by_warpgroups(func: Any) -> str:
+    """What is said of a group behind its family where its kernels have instructions that few chips have."""
+    launches = read_launches(func)
+    found = launches is not None and any(launch.how.startswith("wgmma") for launch in launches.kernels)
+    return " by wgmma" * found
 
 
 def _computing(op: Any) -> Iterator[Any]:

@@ -35,11 +35,13 @@ class Chip:
     rates: dict[str, float]
 
 
+# "NVIDIA H100 Tensor Core GPU Architecture" (2022): SXM5.
+_H100 = Chip("H100", 3.35e12, {"bf16": 989e12, "tf32": 494e12, "f32": 67e12, "f64": 67e12})
 CHIPS = {
     # "NVIDIA A100 Tensor Core GPU Architecture" (2020): SXM4, 80 GB; f32 on ordinary cores.
     "sm_80": Chip("A100", 2.04e12, {"bf16": 312e12, "tf32": 156e12, "f32": 19.5e12, "f64": 19.5e12}),
-    # "NVIDIA H100 Tensor Core GPU Architecture" (2022): SXM5.
-    "sm_90": Chip("H100", 3.35e12, {"bf16": 989e12, "tf32": 494e12, "f32": 67e12, "f64": 67e12}),
+    "sm_90": _H100,
+    "sm_90a": _H100,
     # "NVIDIA Blackwell Architecture Technical Brief" (2024): B200.
     "sm_100": Chip("B200", 8.0e12, {"bf16": 2250e12, "tf32": 1125e12, "f32": 80e12, "f64": 40e12}),
 }

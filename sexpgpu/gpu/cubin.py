@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 from attrs import define
 
 from sexpgpu.plan.records import PtxModule
+
+_OWN = re.compile(r"^\.target (sm_\d+a)\b", re.MULTILINE)
+"""What PTX says that has instructions of one compute capability alone: for another it is not assembled."""
 
 
 @define(eq=False)
@@ -29,7 +33,8 @@ class Assembler:
             version = linker.version()
         except (ImportError, RuntimeError):
             return None
-        chip = f"sm_{capability[0]}{capability[1]}"
+        own = _OWN.search(module.text)
+        chip = own[1] if own is not None else f"sm_{capability[0]}{capability[1]}"
         path = self._path(module.text, chip, version)
         if path is not None and path.is_file():
             return path.read_bytes()
