@@ -1,0 +1,230 @@
+"""Machines meet over real connections of this host: who may begin, who is refused, who does not come."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+from sexpgpu.diag import Diagnostic, SxError
+from sexpgpu.runtime.meeting import Facts, Gathering, Place, Stopped, join, listen
+from sexpgpu.runtime.peers import Peers, Told
+from sexpgpu.runtime.signals import Signals
+from sexpgpu.runtime.wire import MAGIC, Bounds, Kind, Lost, Wire, head
+
+FACTS = {"number of machines": "2", "experiment": "a-1234", "checkpoint": "none"}
+
+
+def place(wait: float = 20.0) -> Place:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return Place("127.0.0.1", int(probe.getsockname()[1]), wait)
+
+
+def never() -> bool:
+    return False
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@define
+class Background:
+    """A call in a thread, and what came of it."""
+
+    call: Callable[[], Any]
+    result: Any = None
+    fault: BaseException | None = None
+    thread: threading.Thread = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.result = self.call()
+        except BaseException as fault:
+            self.fault = fault
+
+    def code(self) -> str:
+        self.thread.join(30)
+        assert isinstance(self.fault, SxError), self.fault
+        return self.fault.diagnostic.code
+
+
+@contextmanager
+def gathering(where: Place, count: int = 2, facts: Facts = FACTS) -> Iterator[tuple[Gathering, Background]]:
+    """Machine 0, waiting in a thread."""
+    listener = listen(where)
+    found = Gathering(listener, where, count, facts)
+    waiting = Background(lambda: found.run(never))
+    yield found, waiting
+    waiting.thread.join(30)
+    found.close()
+    listener.close()
+
+
+def test_all_begin_when_all_are_there() -> None:
+    where = place()
+    with gathering(where, 3) as (_, waiting):
+        others = [Background(partial(join, where, n, FACTS, never)) for n in (2, 1)]
+        waiting.thread.join(30)
+        for connection in waiting.result:
+            connection.sendall(head(Kind.WELCOME, {}))
+        for other in others:
+            other.thread.join(30)
+            other.result.close()
+        assert len(waiting.result) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("number of machines", "3"), ("experiment", "a-9999"), ("checkpoint", "step 2, 12ab")]
+)
+def test_a_machine_that_differs_is_told_with_both_values(name: str, value: str) -> None:
+    where = place()
+    with gathering(where) as (_, waiting):
+        other = Background(lambda: join(where, 1, {**FACTS, name: value}, never))
+        assert waiting.code() == other.code() == "E-DP-006"
+        for each in (waiting, other):
+            assert isinstance(each.fault, SxError)
+            said = each.fault.diagnostic
+            assert said.message == f"machine 1 differs from machine 0: {name}"
+            assert (said.expected, said.actual) == (FACTS[name], value)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_number_that_is_taken_or_too_large(number: int) -> None:
+    where = place()
+    with gathering(where, 3) as (found, waiting):
+        first = Background(lambda: join(where, 1, FACTS, never))
+        until(lambda: 1 in found.arrived)
+        second = Background(lambda: join(where, number, FACTS, never))
+        assert {waiting.code(), first.code(), second.code()} == {"E-DP-006"}
+
+
+def test_a_machine_that_goes_and_comes_again_is_taken() -> None:
+    where = place()
+    with gathering(where, 3) as (found, waiting):
+        gone = socket.create_connection((where.host, where.port))
+        gone.sendall(head(Kind.HELLO, {"node": 1, "facts": FACTS}))
+        until(lambda: 1 in found.arrived)
+        gone.close()
+        until(lambda: 1 not in found.arrived)
+        others = [Background(partial(join, where, n, FACTS, never)) for n in (1, 2)]
+        waiting.thread.join(30)
+        for connection in waiting.result:
+            connection.sendall(head(Kind.WELCOME, {}))
+        for other in others:
+            other.thread.join(30)
+            other.result.close()
+
+
+def test_a_machine_that_does_not_come() -> None:
+    where = place(0.5)
+    with gathering(where, 3) as (_, waiting):
+        assert waiting.code() == "E-DP-007"
+        assert isinstance(waiting.fault, SxError)
+        assert waiting.fault.diagnostic.message.startswith("machines 1, 2 did not arrive at 127.0.0.1:")
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 64])
+def test_machine_0_that_is_not_there_or_is_something_else(answer: bytes) -> None:
+    where = place(0.5)
+    if answer:
+        with socket.create_server((where.host, where.port)) as other:
+            joining = Background(lambda: join(where, 1, FACTS, never))
+            connection, _ = other.accept()
+            with connection:
+                connection.sendall(answer)
+                assert joining.code() == "E-DP-007"
+    else:
+        assert Background(lambda: join(where, 1, FACTS, never)).code() == "E-DP-007"
+
+
+def test_a_signal_stops_the_waiting() -> None:
+    where = place(60)
+    began = time.monotonic()
+    with pytest.raises(Stopped):
+        join(where, 1, FACTS, lambda: True)
+    with listen(where) as listener, pytest.raises(Stopped):
+        Gathering(listener, where, 2, FACTS).run(lambda: True)
+    assert time.monotonic() - began < 5
+
+
+def test_a_place_that_is_taken_or_not_of_this_machine() -> None:
+    where = place()
+    with listen(where):
+        for wrong in (where, Place("198.51.100.7", where.port, 1), Place("no.such.host.invalid", where.port, 1)):
+            with pytest.raises(SxError) as raised:
+                listen(wrong)
+            assert raised.value.diagnostic.code == "E-DP-005"
+            assert str(wrong) in raised.value.diagnostic.message
+
+
+GARBAGE = {
+    "another magic": b"zzzz" + bytes(16),
+    "another version": MAGIC + b"\x09\x04" + bytes(14),
+    "another kind": MAGIC + b"\x01\x63" + bytes(14),
+    "a header too long": MAGIC + b"\x01\x04\0\0" + b"\xff\xff\xff\x7f" + bytes(8),
+    "a body too long": MAGIC + b"\x01\x04\0\0" + bytes(4) + b"\xff" * 8,
+    "no header": MAGIC + b"\x01\x04\0\0" + b"\x02\0\0\0" + bytes(8) + b"[]",
+    "nested without end": MAGIC + b"\x01\x04\0\0" + b"\x00\x80\0\0" + bytes(8) + b"[" * 0x8000,
+    "an end in the middle": MAGIC + b"\x01",
+}
+
+
+@pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE)
+def test_what_is_no_frame_is_a_loss(data: bytes) -> None:
+    where = place()
+    with listen(where) as listener, socket.create_connection((where.host, where.port)) as left:
+        right, _ = listener.accept()
+        left.sendall(data)
+        left.shutdown(socket.SHUT_WR)
+        with right, pytest.raises(Lost):
+            Wire(right, 5).receive(Bounds(1 << 20, 1 << 20))
+
+
+def pair(where: Place) -> tuple[Peers, Peers]:
+    """Two machines that have met."""
+    found = [Peers(rank, 2, "f32", where) for rank in (0, 1)]
+    meeting = [Background(partial(each.meet, FACTS, 1 << 30, Signals())) for each in found]
+    for each in meeting:
+        each.thread.join(30)
+        assert each.fault is None
+    return found[0], found[1]
+
+
+def test_large_messages_go_both_ways_whole() -> None:
+    """64 MiB: more than any buffer of the system holds."""
+    first, second = pair(place())
+    data = bytes(range(256)) * (1 << 18)
+    telling = Background(lambda: second.exchange(Told({"n": 1}, [memoryview(data)]), lambda several: several[0]))
+    whole = first.exchange(Told({"n": 0}), lambda several: Told({"got": several[1].header}, several[1].buffers))
+    telling.thread.join(60)
+    assert whole.header == telling.result.header == {"got": {"n": 1}}
+    assert bytes(telling.result.buffers[0]) == data
+    first.close()
+    second.close()
+
+
+def test_who_leaves_says_why_even_to_who_only_sends() -> None:
+    first, second = pair(place())
+    second.leave(Diagnostic("E-MEM-003", "nothing is left"))
+    second.close()
+    with pytest.raises(SxError) as raised:
+        first.order(more="x" * (100 << 20))  # more than the system takes while nobody reads
+    assert raised.value.diagnostic.code == "E-DP-007"
+    assert raised.value.diagnostic.actual == "E-MEM-003: nothing is left"
+    first.close()
