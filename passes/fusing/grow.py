@@ -87,7 +87,7 @@ def _candidates(clustering: Clustering, op: int) -> list[Cluster]:
         for reader in reversed(reading.readers[value][:NEAR]):
             if reader < op and (near := clustering.home[reader]) is not None and near is not home:
                 saved[near] = saved.get(near, 0) + size
-    return sorted(saved, key=lambda c: (-saved[c], serves(clustering, c.ops[0]), -c.place))
+    return sorted(saved, key=lambda c: (-saved[c], clustering.even and serves(clustering, c.ops[0]), -c.place))
 
 
 def _joins(clustering: Clustering, op: int, options: tuple[Treatment, ...], cluster: Cluster) -> bool:
