@@ -36,6 +36,7 @@ class Api:
     failing: dict[str, CUresult] = field(factory=dict)
     calls: list[str] = field(factory=list)
     launched: list[tuple[Any, ...]] = field(factory=list)
+    encoded: list[tuple[Any, ...]] = field(factory=list)
     blocks: dict[int, np.ndarray] = field(factory=dict)
     recording: list[tuple[Any, ...]] | None = None
     CUresult: ClassVar[Any] = CUresult
@@ -46,6 +47,13 @@ class Api:
     CUevent_flags: ClassVar[Any] = _names("CU_EVENT_DEFAULT")
     CUstreamCaptureMode: ClassVar[Any] = _names("CU_STREAM_CAPTURE_MODE_THREAD_LOCAL")
     CUfunction_attribute: ClassVar[Any] = _names("CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES")
+    CUtensorMapDataType: ClassVar[Any] = _names("CU_TENSOR_MAP_DATA_TYPE_BFLOAT16")
+    CUtensorMapInterleave: ClassVar[Any] = _names("CU_TENSOR_MAP_INTERLEAVE_NONE")
+    CUtensorMapSwizzle: ClassVar[Any] = _names("CU_TENSOR_MAP_SWIZZLE_128B")
+    CUtensorMapL2promotion: ClassVar[Any] = _names("CU_TENSOR_MAP_L2_PROMOTION_L2_128B")
+    CUtensorMapFloatOOBfill: ClassVar[Any] = _names("CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
+    cuuint32_t: ClassVar[Any] = int
+    cuuint64_t: ClassVar[Any] = int
     CUjit_option: ClassVar[Any] = _names("CU_JIT_ERROR_LOG_BUFFER", "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES")
 
     def __getattribute__(self, name: str) -> Any:
@@ -126,6 +134,11 @@ class Api:
     def cuFuncSetAttribute(self, function: str, kind: str, value: int) -> Any:
         self.launched.append(("allowed", function, value))
         return (OK,)
+
+    def cuTensorMapEncodeTiled(self, dtype: str, rank: int, address: int, *rest: Any) -> Any:
+        """Writes down what is encoded; the words of the map count from the address."""
+        self.encoded.append((dtype, rank, address, *rest))
+        return OK, SimpleNamespace(opaque=[address + number for number in range(16)])
 
     def cuLaunchKernel(self, function: str, *rest: Any) -> Any:
         """Writes down the launch with the arguments that the pointers show: two of them."""

@@ -9,11 +9,12 @@ from attrs import define, field
 
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import open_context
+from sexpgpu.driver.pipeline import steps_of
 from sexpgpu.gpu.driver import Driver
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.program import DeviceArena, DeviceProgram
 from sexpgpu.gpu.sim import SimDriver
-from sexpgpu.passes import PASSES, PIPELINES
+from sexpgpu.passes import PASSES
 from sexpgpu.passes.base import parse_pass, run_pipeline
 from sexpgpu.passes.gpu.plans import device_plans_of
 from sexpgpu.plan.records import DevicePlans, GraphPlan
@@ -28,11 +29,11 @@ def type_of(shape: tuple[int, ...], dtype: DType = "f32") -> TensorType:
     return TensorType(shape, dtype)
 
 
-def compiled(inputs: list[TensorType], build: Build) -> DevicePlans:
+def compiled(inputs: list[TensorType], build: Build, chip: str = "sm_80") -> DevicePlans:
     """The plans and kernels of one graph, named `f`."""
     with open_context() as context:
         module = function(context, inputs, build)
-        run_pipeline(module, context, [parse_pass(spec, PASSES) for spec in PIPELINES["cuda"]])
+        run_pipeline(module, context, [parse_pass(step.spec, PASSES) for step in steps_of(f"cuda:{chip}")])
         return device_plans_of(module)
 
 

@@ -18,6 +18,7 @@ from sexpgpu.gpu.driver import Copy, NoMemory, Run
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.transfer import copy_array, upload
 from sexpgpu.plan.records import PtxModule
+from sexpgpu.plan.tensor_maps import TensorMap
 from sexpgpu.tensortype import TensorType
 from tests.gpu.cuda_api import Api, CUresult
 
@@ -174,6 +175,7 @@ def test_the_bindings_take_what_they_are_given() -> None:
         lambda: driver.fill(4096, 0, 16),
         lambda: driver.load(PtxModule("kernels", ".version 8.0", ("one",))),
         lambda: driver.allow_shared(api.CUfunction(1), 96 << 10),
+        lambda: driver.encode(TensorMap(0, 16, (80, 40), (160,), (64, 32), 128), 4096),
         lambda: driver.run(launch),
         lambda: driver.run(Copy(words, 16)),
         lambda: driver.capture([launch]),
