@@ -157,9 +157,12 @@ def test_cublaslt_is_told_the_same(name: str, dtype: str) -> None:
     libraries = everything(Source("cublasLt 13.1.0", opened.ways), Choices())
     ran(plans, operands(plans), libraries, driver)
     assert set(stand_in.epilogues) == {epilogue}, "measured"
+    assert libraries.refused == {}
+    stand_in.epilogues.clear()
     (graph,) = graphs_of(plans, ProductGraph)
-    libraries.chosen = {graph: next(name for name in opened.ways(graph))}
+    libraries.chosen = {graph: next(iter(opened.ways(graph)))}
     found = ran(plans, operands(plans), libraries, driver)
+    assert stand_in.epilogues == [epilogue], "and run"
     agree(found, ran(plans, operands(plans), None, SimDriver(Checks())), dtype)
 
 
