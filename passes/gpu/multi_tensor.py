@@ -5,7 +5,8 @@
 
 The table is a parameter of the kernel: a row of addresses for each tensor, behind which are how many elements it has
 and the number of its first block. A block looks its own number up there. Of every tensor whole vectors are read and
-written, but for the elements behind the last. Where what a step must not commit is not finite, the host is told.
+written, but for the elements behind the last. A gradient is multiplied by what clips it, and where what a step must not
+commit is not finite, the host is told: neither takes another pass over the tensors.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from sexpgpu.passes.gpu.kernel import BYTES, FLOATS, Index, Kernel, Pointer, Reg
 from sexpgpu.passes.gpu.layout import Layout, Place
 from sexpgpu.passes.gpu.members import ELEMENTS, Body, Members
 from sexpgpu.passes.gpu.memory import WIDEST, Operand, load, store
-from sexpgpu.passes.gpu.scalar import MEMORY
+from sexpgpu.passes.gpu.scalar import MEMORY, REGISTER, rounded
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.passes.gpu.threads import atomic
-from sexpgpu.plan.records import FAULTS, NOT_FINITE, Launch, Launches
+from sexpgpu.plan.records import FAULTS, NOT_FINITE, SCALE, Launch, Launches
 from sexpgpu.plan.tables import Row, Table
 from sexpgpu.tensortype import DType
 
@@ -65,7 +66,7 @@ def lower(task: Task, members: Members, written: dict[Hashable, Names]) -> Launc
         launches.append(Launch(names.first, (1, 1, 1), (32, 1, 1), 0, arguments))
     row = Row(tuple(kernel.arguments), kernel.size)
     table = Table((row,), kernel.capacity, kernel.chunk)
-    passed = (*kernel.passed, FAULTS)
+    passed = (*kernel.passed, SCALE, FAULTS)
     launches.append(Launch(names.each, (table.blocks, 1, 1), (THREADS, 1, 1), 0, passed, table=table))
     return evolve(task.lowered(), kernels=tuple(launches))
 
@@ -117,12 +118,13 @@ class _Kernel:
     @property
     def capacity(self) -> int:
         """The rows that the table has place for."""
-        return (ROOM // WORD - len(self.passed) - 1) // self.words
+        return (ROOM // WORD - len(self.passed) - 2) // self.words
 
     def write(self, name: str) -> None:
         task, lanes = self.task, self.lanes
         k = Kernel(task.module, name, THREADS)
         arguments = [(MEMORY[task.type(a).dtype], True) for a in self.passed]
+        arguments.append((self._scaled, True))
         k.begin(arguments, 0, faults=True, table=self.capacity * self.words)
         block = k.block_number()
         row = self._row(k, block)
@@ -186,9 +188,22 @@ class _Kernel:
             known[value] = (
                 partial(load, k, tensors[value], lanes=width) if wide else partial(_loaded, k, tensors[value])
             )
-        for value, pointer in zip([*body.passed, *self.made], k.pointers, strict=True):
+        for value, pointer in zip([*body.passed, *self.made], k.pointers[:-1], strict=True):
             known[value] = partial(_loaded, k, _single(pointer, body.flow.types[value].dtype))
+        gradient = body.members.gradient
+        known[gradient] = partial(self._gradient, k, known[gradient])
         return known
+
+    @property
+    def _scaled(self) -> str:
+        """The type of the number that the gradient is multiplied by, and in which."""
+        return REGISTER[self.task.type(self.body.members.gradient).dtype]
+
+    def _gradient(self, k: Kernel, loaded: Known, place: Place) -> Reg:
+        """The gradient as it is clipped."""
+        gradient = loaded(place)
+        scale = k.splat(k.load(k.pointers[-1], 0 if self._scaled == "f64" else 2), gradient.lanes)
+        return rounded(k, k.op("arith.mulf", gradient, scale), self.task.type(self.body.members.gradient).dtype)
 
     def _is_wide(self, argument: int) -> bool:
         return self.task.type(argument).size == self.size

@@ -48,8 +48,9 @@ def wanted_by(experiment: Experiment, rounding: bool = False, together: Collecti
             names = [o.name.rpartition("/")[2] for o in graphs[update.graph].outputs if o.role == "state"]
             fresh += [state_types[f"{path}/{name}"] for path in update.params for name in names]
         wanted.append(Wanted("finite", _flat(type for type in fresh if type.is_float)))
-    if experiment.run.clip_norm is not None:
-        wanted += [Wanted("times", _flat([type])) for type in gradients]
+    if experiment.run.clip_norm is not None:  # which kernels of many parameters do by themselves
+        alone = [path for update in experiment.updates if update.graph not in together for path in update.params]
+        wanted += [Wanted("times", _flat([by_path[path]])) for path in alone]
     if experiment.run.microbatches > 1:
         wanted += [Wanted("plus", _flat([type])) for type in (*gradients, *averaged, *terms)]
         # A last microbatch may have fewer records than the others.

@@ -130,7 +130,7 @@ def _phases(
     held = copies if experiment.sums_graph is not None else 1
     # A sum is added to, and scaled, by making another. The gradient that an update of one parameter has read goes as
     # the new parameter is made; updates of many write these over the gradients.
-    more = largest if sums or experiment.run.clip_norm is not None else 0
+    more = largest if sums else 0
     viewed = _blocks(by_path[path] for path in experiment.views)
     evaluated = [_given(graphs[e.graph]) + _results(graphs[e.graph]) for e in experiment.evaluations]
     generating = [_phase(experiment, (g.init, g.trip, g.emit)) for g in experiment.generators]

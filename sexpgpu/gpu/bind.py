@@ -16,7 +16,7 @@ from sexpgpu.gpu.driver import Call, Command, Copy, Driver, Execute, Function, R
 from sexpgpu.gpu.library.choice import behind
 from sexpgpu.plan.arena import aligned
 from sexpgpu.plan.build import askew_bytes, temporary_offsets
-from sexpgpu.plan.records import FAULTS, At, Fixed, Given, GraphPlan, Into, Launch, Launches, Step, Turns, View
+from sexpgpu.plan.records import At, Fixed, Given, GraphPlan, Into, Launch, Launches, Step, Turns, View
 from sexpgpu.plan.tensor_maps import WORDS, TensorMap
 from sexpgpu.tensortype import TensorType
 
@@ -74,13 +74,15 @@ class Bound:
 
 Constants = Callable[[GraphPlan], Sequence[int]]
 """Where the constants of a graph, or of a body, lie."""
+Marks = Mapping[int, int]
+"""The addresses of the arguments that belong to no step: `FAULTS` and `SCALE`."""
 
 
 def bind(
-    plan: GraphPlan, driver: Driver, functions: Mapping[str, Function], arena: int, constants: Constants, faults: int
+    plan: GraphPlan, driver: Driver, functions: Mapping[str, Function], arena: int, constants: Constants, marks: Marks
 ) -> Bound:
-    """The commands of a graph whose arena begins at address `arena`; kernels report to address `faults`."""
-    binder = _Binder(driver, functions, constants, faults)
+    """The commands of a graph whose arena begins at address `arena`; `marks` are in no step."""
+    binder = _Binder(driver, functions, constants, marks)
     count = len(plan.spec.inputs)
     inputs = [Address(0, place) for place in range(count)]
     results = [Address(0, count + place) for place in range(len(plan.results))]
@@ -93,7 +95,7 @@ class _Binder:
     driver: Driver
     functions: Mapping[str, Function]
     constants: Constants
-    faults: int
+    marks: Marks
     _arguments: list[Address] = field(factory=list, init=False)
     _made: list[tuple[_What, int, int]] = field(factory=list, init=False)  # what, its arguments from, to
     _maps: list[_Map] = field(factory=list, init=False)
@@ -132,7 +134,7 @@ class _Binder:
     def _kernels(self, how: Launches, known: Sequence[Address]) -> None:
         for launch in how.kernels:
             if min(launch.grid) > 0:
-                given = [Address(self.faults) if n == FAULTS else known[n] for n in launch.args]
+                given = [known[n] if n >= 0 else Address(self.marks[n]) for n in launch.args]
                 if launch.table is not None:
                     given += launch.table.words(known, Address)
                 for map in launch.maps:
@@ -148,7 +150,7 @@ class _Binder:
         sizes = [plan.slots[_buffer(plan, slot)].type.nbytes for slot in (*step.ins, *step.outs)]
 
         def own(places: Sequence[int]) -> tuple[Command, ...]:
-            binder = _Binder(self.driver, self.functions, self.constants, self.faults)
+            binder = _Binder(self.driver, self.functions, self.constants, self.marks)
             binder._kernels(how, [Address(place) for place in places])
             return binder.finish().commands
 

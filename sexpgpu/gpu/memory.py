@@ -27,6 +27,8 @@ _SMALL_COUNT = 4096
 SMALL_BLOCK = SMALL * _SMALL_COUNT
 """Bytes of such a block."""
 _FAULTS = TensorType((4,), "i32")
+_SCALE = TensorType((2,), "f64")
+_SCALES = np.dtype([("f64", np.float64), ("f32", np.float32, 2)])
 _GRAIN = 128 << 10
 
 
@@ -60,6 +62,8 @@ class Pool:
     _small: list[_Small] = field(factory=list, init=False)
     _closed: bool = field(default=False, init=False)
     _faults: DeviceArray | None = field(default=None, init=False)
+    _scale: DeviceArray | None = field(default=None, init=False)
+    _scaled: tuple[float, float] = field(default=(1.0, 1.0), init=False)
 
     def block(self, nbytes: int) -> Block:
         """A block of `nbytes` or more. Its contents are undefined."""
@@ -89,6 +93,27 @@ class Pool:
             self.driver.fill(self._faults.address, 0, SMALL)
             self.writes += 1
         return self._faults.address
+
+    @property
+    def scale(self) -> int:
+        """The address of what updates multiply gradients by, which is 1 until it is set."""
+        if self._scale is None:
+            self._scale = self.array(_SCALE)
+            self._write_scale(self._scale)
+        return self._scale.address
+
+    def set_scale(self, f32: float, f64: float) -> None:
+        """Let updates that run from now on multiply gradients of f64 by one number, and others by the other."""
+        if (f32, f64) != self._scaled:
+            self._scaled = f32, f64
+            if self._scale is not None:
+                self._write_scale(self._scale)
+
+    def _write_scale(self, scale: DeviceArray) -> None:
+        words = np.zeros(1, _SCALES)
+        words["f32"], words["f64"] = self._scaled
+        self.driver.copy_in(scale.address, words)
+        self.writes += 1
 
     def check(self) -> None:
         """`E-VALUE-101` where a kernel met an index that lies outside its axis."""

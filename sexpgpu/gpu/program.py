@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from sexpgpu.diag import Span
 from sexpgpu.experiment import Graph, Input, Output
-from sexpgpu.gpu.bind import Bound, bind
+from sexpgpu.gpu.bind import Bound, Marks, bind
 from sexpgpu.gpu.driver import Function
 from sexpgpu.gpu.memory import ALIGNMENT, Block, DeviceArray, Pool
 from sexpgpu.gpu.transfer import copy_array, upload, upload_all
 from sexpgpu.plan.build import VECTOR
-from sexpgpu.plan.records import Fixed, GraphPlan
+from sexpgpu.plan.records import FAULTS, SCALE, Fixed, GraphPlan
 from sexpgpu.tensortype import TensorType
 
 Origin = tuple[str, Span | None]
@@ -107,11 +107,12 @@ class DeviceProgram:
             self._pool.captures.forget(self)
             if not self._constants:
                 self._upload_constants(self.plan)
-            self._bound = bind(
-                self.plan, self._pool.driver, self._functions, base, self._constants_of, self._pool.faults
-            )
+            self._bound = bind(self.plan, self._pool.driver, self._functions, base, self._constants_of, self._marks())
             self._base = base
         return self._bound
+
+    def _marks(self) -> Marks:
+        return {FAULTS: self._pool.faults, SCALE: self._pool.scale}
 
     def _run(self, bound: Bound, addresses: tuple[int, ...]) -> None:
         captures = self._pool.captures

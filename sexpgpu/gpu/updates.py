@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from attrs import frozen
 
 from sexpgpu.gpu.memory import DeviceArray, Pool
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.plan.build import VECTOR
 from sexpgpu.plan.together import Together
+from sexpgpu.runtime.engine import Clip
+from sexpgpu.runtime.norm import clip_factor
+
+_SCALES = (np.float32, np.float64)
 
 
 @frozen(eq=False)
@@ -22,7 +27,7 @@ class DeviceUpdates:
     program: DeviceProgram
     pool: Pool
 
-    def __call__(self, calls: Sequence[Sequence[Any]]) -> list[list[DeviceArray]]:
+    def __call__(self, calls: Sequence[Sequence[Any]], clip: Clip | None = None) -> list[list[DeviceArray]]:
         """The results for each parameter. Its new value lies where its gradient was, of which every element is read
         before one made of it is written: what it was before stays, so that a step may be refused.
         """
@@ -39,6 +44,7 @@ class DeviceUpdates:
                 output = spec.outputs[place]
                 if output.role == "param" and output.type == gradient.type and gradient.address % VECTOR == 0:
                     into[place] = gradient
+        self.pool.set_scale(*[1.0 if clip is None else min(1.0, clip_factor(np.dtype(t), *clip)) for t in _SCALES])
         results = self.program(inputs, into)
         return [[results[place] for place in made] for made in self.together.results]
 

@@ -103,13 +103,16 @@ Four i32: whether there was such an index, the index, the length of its axis, an
 """
 NOT_FINITE = 3
 """The last of them."""
+SCALE = -2
+"""The argument of a kernel that is what an update multiplies gradients by: an f64, and the same as two f32."""
 
 
 @frozen
 class Launch:
     """One kernel run once by a grid of blocks of threads.
 
-    `args` are its pointers: numbers of the step's operands, then of its results, then of its temporaries, or `FAULTS`.
+    `args` are its pointers: numbers of the step's operands, then of its results, then of its temporaries, or `FAULTS`
+    or `SCALE`.
     What an operand's pointer points to is the buffer that its slot looks into, from the first byte: offsets and strides
     of views are in the kernel. `shared` are bytes of dynamic shared memory. `how` says for reports how the work was
     divided, where the kernel had a choice. Behind `args` the kernel takes its `table`, if there is one, and its `maps`.

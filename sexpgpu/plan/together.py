@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sexpgpu.experiment import Experiment, Graph, Input, InputRole, Output
 from sexpgpu.plan.build import temporary_offsets
-from sexpgpu.plan.records import FAULTS, Fixed, Given, GraphPlan, Into, Launch, Launches, Memory, Plans, Slot, Step
+from sexpgpu.plan.records import Fixed, Given, GraphPlan, Into, Launch, Launches, Memory, Plans, Slot, Step
 from sexpgpu.plan.tables import Row
 
 OWN: frozenset[InputRole] = frozenset({"param", "grad", "state"})
@@ -177,7 +177,7 @@ class _Together:
     def _launches(self, group: _Group) -> Iterator[Launch]:
         """A group's kernels, that of many tensors as often as its table is filled."""
         for launch in group.kernels:
-            args = tuple([n if n == FAULTS else self._number(group.arguments[n]) for n in launch.args])
+            args = tuple([n if n < 0 else self._number(group.arguments[n]) for n in launch.args])
             if launch.table is None:
                 yield evolve(launch, args=args)
                 continue

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from sexpgpu.diag import Span
 from sexpgpu.experiment import Experiment, Graph
 
+Clip = tuple[float, float]
+"""The norm of all gradients, and what it is to be at most."""
 Array = NDArray[Any]
 Tensor = Any
 """An array of the engine's own kind, on its device; `runtime.arrays` says what may be done with one."""
@@ -41,10 +43,11 @@ class Updater(Protocol):
         """The update graphs that it runs; others are called for each parameter."""
         ...
 
-    def __call__(self, calls: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+    def __call__(self, calls: Sequence[Sequence[Tensor]], clip: Clip | None) -> list[list[Tensor]]:
         """The results for each parameter of each of these graphs, in the order of the experiment's updates.
 
         A parameter's inputs are those of its graph, of which the gradient belongs to the callee: results may lie there.
+        What is updated by is the gradient clipped.
         """
         ...
 

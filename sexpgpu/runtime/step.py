@@ -159,13 +159,12 @@ class TrainStep:
     def _update(self, gathered: _Gathered, batches: _Step, tensors: Tensors) -> tuple[dict[str, float], Refusal | None]:
         """The updates on every rank, committed where they are finite; the series that they report."""
         limit = self.experiment.run.clip_norm
+        clip = (gathered.norm, limit) if limit is not None else None
         context = self._context(batches.number, grad_norm=gathered.norm, loss=gathered.loss)
         everyone = self.team.tensors(tensors)
         made = []
         for updates, held, gradients in zip(self._updates, everyone, gathered.combined.gradients, strict=True):
-            if limit is not None:
-                updates.calls.arrays.clip(gradients, gathered.norm, limit)
-            made.append(updates.run(held, gradients, context))
+            made.append(updates.run(held, gradients, context, clip))
         spoilt = self._updates[0].first_not_finite(made[0])
         reported = {series: float(value) for series, value in made[0].reported.items()}
         if spoilt is not None:

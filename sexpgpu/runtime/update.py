@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from sexpgpu.experiment import Experiment, InputRole, OutputRole
 from sexpgpu.runtime.calls import Call, Calls, Tensors, state_name
-from sexpgpu.runtime.engine import Array, Tensor, Updater
+from sexpgpu.runtime.engine import Array, Clip, Tensor, Updater
 
 _UPDATED: frozenset[OutputRole] = frozenset({"param", "state"})
 
@@ -72,13 +72,20 @@ class Updates:
             update = _Update.of(self.calls.get(u.graph), u.params, u.group)
             (self._together if u.graph in together else self._alone).append(update)
 
-    def run(self, tensors: Tensors, gradients: dict[str, Tensor], scalars: dict[str, Array]) -> Updated:
+    def run(
+        self, tensors: Tensors, gradients: dict[str, Tensor], scalars: dict[str, Array], clip: Clip | None = None
+    ) -> Updated:
         """Runs every update graph on every parameter it serves; changes nothing but `gradients`, which it spends.
 
         Graphs that have no kernels for many parameters go first, since the memory of their gradients is free then.
         """
         arrays = self.calls.arrays
         context = arrays.place(scalars, {})
+        if clip is not None:
+            alone = {path: gradients.pop(path) for update in self._alone for path in update.params}
+            arrays.clip(alone, *clip)
+            gradients |= alone
+            del alone
         found: dict[str, tuple[_Update, list[Tensor]]] = {}
         for update in self._alone:
             outputs = update.call.executable.spec.outputs
@@ -91,7 +98,7 @@ class Updates:
         if self._updater is not None:
             every = [(path, update) for update in self._together for path in update.params]
             given = [update.inputs(path, tensors, gradients.pop(path), context) for path, update in every]
-            for (path, update), results in zip(every, self._updater(given), strict=True):
+            for (path, update), results in zip(every, self._updater(given, clip), strict=True):
                 found[path] = update, results
         return self._named(found)
 

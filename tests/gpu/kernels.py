@@ -17,7 +17,7 @@ from sexpgpu.passes.gpu.modules import ptx_of
 from sexpgpu.passes.gpu.task import device_itemsize
 from sexpgpu.passes.planned import plan_of
 from sexpgpu.plan.build import askew_bytes, temporary_offsets
-from sexpgpu.plan.records import FAULTS, Fixed, GraphPlan, Launch, Launches, Step, Turns, View
+from sexpgpu.plan.records import FAULTS, SCALE, Fixed, GraphPlan, Launch, Launches, Step, Turns, View
 from sexpgpu.sim import Checks, Machine
 from sexpgpu.tensortype import DType, TensorType
 
@@ -34,6 +34,7 @@ class Device:
     machine: Machine
     kernels: dict[str, Any] = field(factory=dict)
     _faults: int = field(default=0, init=False)
+    _scale: int = field(default=0, init=False)
 
     @classmethod
     def of(cls, context: Context, module: Any, passes: Sequence[str] = FUSED, checks: Checks | None = None) -> Device:
@@ -62,6 +63,8 @@ class Device:
         plan, machine = self.plan, self.machine
         self._faults = machine.allocate(16, name="faults")
         machine.write(self._faults, np.zeros(4, np.int32))
+        self._scale = machine.allocate(16, name="scale")
+        machine.write(self._scale, np.ones(1, np.float64).tobytes() + np.ones(2, np.float32).tobytes())
         types = [slot.type for slot in plan.slots]
         given = [self._put(x, types[number].dtype, f"slot {number}") for number, x in enumerate(inputs)]
         results = self._graph(plan, given)
@@ -95,7 +98,8 @@ class Device:
         known = [addresses[number] for number in (*step.ins, *step.outs)]
         known += [space + offset for offset in offsets[:-1]]
         for launch in how.kernels:
-            args: list[int | bytes] = [self._faults if a == FAULTS else known[a] for a in launch.args]
+            marks = {FAULTS: self._faults, SCALE: self._scale}
+            args: list[int | bytes] = [known[a] if a >= 0 else marks[a] for a in launch.args]
             if launch.table is not None:
                 args.append(np.array(launch.table.words(known, int), np.uint64).tobytes())
             args += [encoded_map(map, known[map.argument]) for map in launch.maps]

@@ -5,7 +5,7 @@
 // Both updates are the same function of elements, whatever the shapes: two kernels serve them.
 // CHECK: func.func private @update_1(
 // CHECK-SAME: {args = array<i64: 0, 4, 7>, block = array<i64: 32, 1, 1>, grid = array<i64: 1, 1, 1>, kernel = @update_1}
-// CHECK-SAME: {args = array<i64: 7, -1>, block = array<i64: 256, 1, 1>, grid = array<i64: 258, 1, 1>, kernel = @update_1_2
+// CHECK-SAME: {args = array<i64: 7, -2, -1>, block = array<i64: 256, 1, 1>, grid = array<i64: 258, 1, 1>, kernel = @update_1_2
 // CHECK-SAME: table = {capacity = 72 : i64, chunk = 1024 : i64, rows = [{args = array<i64: 1, 2, 3, 5, 6>, elements = 264063 : i64}]}
 // CHECK: func.func private @update_2(
 // CHECK-SAME: grid = array<i64: 1, 1, 1>, kernel = @update_1_2
@@ -19,9 +19,9 @@
 // which part; of the tensor it takes whole vectors, and the elements behind the last.
 // CHECK-LABEL: gpu.func @update_1(
 // CHECK: arith.divf
-// CHECK-LABEL: gpu.func @update_1_2(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: !llvm.ptr)
+// CHECK-LABEL: gpu.func @update_1_2(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: !llvm.ptr<1>, %arg3: !llvm.ptr)
 // CHECK-SAME: sx.table = 504 : i64
-// CHECK: %[[AT:.*]] = llvm.getelementptr %arg2[%{{.*}}] : (!llvm.ptr, i32) -> !llvm.ptr, i64
+// CHECK: %[[AT:.*]] = llvm.getelementptr %arg3[%{{.*}}] : (!llvm.ptr, i32) -> !llvm.ptr, i64
 // CHECK: llvm.load %[[AT]]
 // CHECK: llvm.load {{.*}} : !llvm.ptr -> !llvm.ptr<1>
 // The gradient, which the new parameter may lie over, is not read as what nobody writes.
@@ -37,13 +37,13 @@
 // CHECK-NOT: gpu.func @update
 
 // NVVM: llvm.func @update_1_2(%arg0: !llvm.ptr<1>
-// NVVM-SAME: %arg2: !llvm.ptr {llvm.align = 8 : i64, llvm.byval = !llvm.array<504 x i64>, llvm.noundef})
+// NVVM-SAME: %arg3: !llvm.ptr {llvm.align = 8 : i64, llvm.byval = !llvm.array<504 x i64>, llvm.noundef})
 // NVVM-NOT: sx.table
 
 // PTX-NOT: .local
 // PTX: .visible .entry update_1_2(
-// PTX-SAME: .param .align 8 .b8 update_1_2_param_2[4032]
-// PTX-SAME: mov.b64 \09[[TABLE:%rd[0-9]+]], update_1_2_param_2
+// PTX-SAME: .param .align 8 .b8 update_1_2_param_3[4032]
+// PTX-SAME: mov.b64 \09[[TABLE:%rd[0-9]+]], update_1_2_param_3
 // PTX-SAME: add.s64 \09[[ROW:%rd[0-9]+]], [[TABLE]], %rd{{[0-9]+}}
 // PTX-SAME: ld.param.b32 \09%r{{[0-9]+}}, [[[ROW]]+48]
 // PTX-SAME: ld.global.nc.v4.b32
