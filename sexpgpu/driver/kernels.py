@@ -13,7 +13,7 @@ from sexpgpu.driver.compile import Compilation, conclude, finish
 from sexpgpu.driver.lowered_device import lowering_below
 from sexpgpu.driver.pipeline import Passes, run_named, whole
 from sexpgpu.driver.planning import folder_for, kept_graphs, key_for
-from sexpgpu.driver.stacking import Chosen, ask_for_stacks, with_predictions, without
+from sexpgpu.driver.stacking import Chosen, ask_for_stacks, drop, with_predictions
 from sexpgpu.driver.traffic import CHIPS
 from sexpgpu.passes.base import Timing, graphs
 from sexpgpu.plan.records import DevicePlans
@@ -34,15 +34,18 @@ def prepare_kernels(done: Compilation, chip: str, decide: Decide) -> DevicePlans
     pipeline = whole("cuda", chip)
     done.chosen = None
     identity = key_for(done.module, pipeline, done.passes)
-    kept = _kept(done, identity)
-    if kept is not None:
-        done.chosen = decide(kept, identity)
-        if _has_kernels(kept, done.chosen):
-            return kept
-        # Kept for a device with other memory, or other measurements: of these degrees there are kernels beside them.
-        ask_for_stacks(done.traced, done.module, (1, *done.chosen.degrees))
-        kept = _kept(done, key_for(done.module, pipeline, done.passes))
-    return kept if kept is not None else _compiled(done, chip, pipeline, decide, identity)
+    plans = _kept(done, identity)
+    if plans is not None:
+        done.chosen = decide(plans, identity)
+        if done.chosen.degrees not in dict(plans.reports):
+            # Kept for a device with other memory: those of these degrees are kept beside them.
+            ask_for_stacks(done.traced, done.module, sorted({1, *done.chosen.degrees}))
+            plans = _kept(done, key_for(done.module, pipeline, done.passes))
+    if plans is None or (done.chosen is not None and done.chosen.degrees not in dict(plans.reports)):
+        plans = _compiled(done, chip, pipeline, decide, identity)
+    if plans is None or done.chosen is None:
+        return None
+    return evolve(plans, lowering=dict(plans.reports)[done.chosen.degrees])
 
 
 def _kept(done: Compilation, key: str) -> DevicePlans | None:
@@ -51,10 +54,6 @@ def _kept(done: Compilation, key: str) -> DevicePlans | None:
     if kept is not None:
         conclude(done, kept_graphs(done.module, kept.plans))
     return kept
-
-
-def _has_kernels(plans: DevicePlans, chosen: Chosen) -> bool:
-    return all(way.kernels for way in plans.stacked if way.degree in chosen.degrees)
 
 
 def _compiled(done: Compilation, chip: str, pipeline: str, decide: Decide, identity: str) -> DevicePlans | None:
@@ -77,8 +76,7 @@ def _compiled(done: Compilation, chip: str, pipeline: str, decide: Decide, ident
         planned = with_predictions(done.experiment, _plans_of(module), module, CHIPS[chip])
         if done.chosen is None:
             done.chosen = decide(planned, identity)
-        dropped = {way.degree for way in planned.stacked} - {1, *done.chosen.degrees}
-        planned = without(planned, module, dropped)
+        drop(planned, module, {way.degree for way in planned.stacked} - {1, *done.chosen.degrees})
 
     done.passes = evolve(passes, observer=observe)
     finish(done, pipeline)
@@ -90,12 +88,21 @@ def _compiled(done: Compilation, chip: str, pipeline: str, decide: Decide, ident
         done.chosen = decide(planned, identity)
     assert done.chosen is not None
     modules, made_for = modules_of(done.module)
-    lowering = lowering_below(done, chip, done.chosen.likely)
-    plans = evolve(planned, modules=modules, chip=made_for, lowering=lowering)
+    plans = evolve(planned, modules=modules, chip=made_for, reports=_reports(done, done.chosen, chip))
     if folder is not None:
         save(folder, key, plans)
     conclude(done, kept_graphs(done.module, plans.plans))
     return plans
+
+
+def _reports(done: Compilation, chosen: Chosen, chip: str) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """The report of a run by the degrees chosen, and by each that a later run may find to be best."""
+    found = []
+    for degrees in dict.fromkeys([chosen.degrees, (1,), *((degree,) for degree in chosen.degrees)]):
+        done.chosen = evolve(chosen, degrees=degrees)
+        found.append((degrees, lowering_below(done, chip)))
+    done.chosen = chosen
+    return tuple(found)
 
 
 def kernels_of(module: Any, context: Context, pipeline: str, passes: Passes) -> DevicePlans:

@@ -61,9 +61,10 @@ def rows_of(done: Compilation) -> tuple[GraphRow, ...]:
 
 
 def functions_of(done: Compilation) -> list[tuple[str, Any]]:
-    """The graphs of the experiment that take something, by name."""
+    """The graphs of the experiment that take something, by name; of stacked ones those that the run may call."""
     assert done.experiment is not None
-    by_symbol = {graph.symbol: graph.name for graph in done.experiment.graphs.values()}
+    degrees = (1, *done.chosen.degrees) if done.chosen is not None else (1,)
+    by_symbol = {graph.symbol: graph.name for graph in done.experiment.graphs.values() if graph.stacked in degrees}
     taking = [func for func in graphs(done.module) if len(func.regions[0].blocks[0].arguments)]
     named = [(by_symbol.get(ir.StringAttr(func.attributes["sym_name"]).value), func) for func in taking]
     return [(name, func) for name, func in named if name is not None]

@@ -19,7 +19,7 @@ from sexpgpu.driver.lowering import Lowering
 from sexpgpu.driver.lowering_text import text_of
 from sexpgpu.driver.memory import limit_of
 from sexpgpu.driver.pipeline import kernels_for, rounding, run_named
-from sexpgpu.driver.stacking import Choosing, Chosen, choose, gradient_bytes, graph_of, with_predictions, without
+from sexpgpu.driver.stacking import Choosing, Chosen, choose, gradient_bytes, graph_of, with_predictions
 from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, copied, total, traffic_of
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.gpu.plans import device_plans_of
@@ -39,13 +39,13 @@ def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering
     passes = evolve(passes, skip=passes.skip | {"to-nvvm", "to-ptx"})  # which say nothing that is told here
     run_named(done.module, done.context, kernels_for(chip), passes)
     conclude(done, map(read_graph, graphs(done.module)))
-    chosen = _stacked(done, CHIPS[chip], timed=device == "cuda")
-    report = device_lowering(done, chip, f"{device} {chip}{rounding()}, no device opened", chosen.likely)
-    return evolve(report, notes=(*report.notes, ("stacking", chosen.why), *not_installed()))
+    done.chosen = _chosen(done, CHIPS[chip], timed=device == "cuda")
+    report = device_lowering(done, chip, f"{device} {chip}{rounding()}, no device opened")
+    return evolve(report, notes=(*report.notes, ("stacking", done.chosen.why), *not_installed()))
 
 
-def _stacked(done: Compilation, chip: Chip, timed: bool) -> Chosen:
-    """How a device without anything in its memory would stack; graphs that it would not run are gone."""
+def _chosen(done: Compilation, chip: Chip, timed: bool) -> Chosen:
+    """How a device without anything in its memory would stack."""
     assert done.experiment is not None
     experiment = done.experiment
     plans = with_predictions(experiment, device_plans_of(done.module), done.module, chip)
@@ -54,29 +54,26 @@ def _stacked(done: Compilation, chip: Chip, timed: bool) -> Chosen:
     def fits(degree: int) -> bool:
         return limit is None or device_needs(experiment, plans, degrees=(degree,)).total <= limit.bytes
 
-    chosen = choose(experiment, plans, Choosing(1, fits, timed, lambda degrees: None))
-    without(plans, done.module, {way.degree for way in plans.stacked} - {1, *chosen.degrees})
-    return chosen
+    return choose(experiment, plans, Choosing(1, fits, timed, lambda degrees: None))
 
 
-def device_lowering(done: Compilation, target: str, device: str, degree: int) -> Lowering:
-    """What the passes of `target`, a chip, made of each graph, where a call runs `degree` microbatches; `device` names
-    what runs it, in words.
-    """
+def device_lowering(done: Compilation, target: str, device: str) -> Lowering:
+    """What the passes of `target`, a chip, made of each graph; `device` names what runs it, in words."""
     chip = CHIPS[target]
-    notes = (*_notes(chip, step_traffic(done, chip, degree)), *_parameter_results(done), *library_calls(done))
+    notes = (*_notes(chip, step_traffic(done, chip)), *_parameter_results(done), *library_calls(done))
     return Lowering(device, rows_of(done), notes)
 
 
-def lowering_below(done: Compilation, target: str, degree: int) -> str:
+def lowering_below(done: Compilation, target: str) -> str:
     """The text of the report for a chip without its first line, which names the device: it is kept with the plans."""
-    return text_of(device_lowering(done, target, "", degree)).partition("\n")[2]
+    return text_of(device_lowering(done, target, "")).partition("\n")[2]
 
 
-def step_traffic(done: Compilation, chip: Chip, degree: int = 1) -> list[Traffic]:
-    """What one training step moves: its microbatches, by `degree` a call, their sums, and all updates."""
+def step_traffic(done: Compilation, chip: Chip) -> list[Traffic]:
+    """What one training step moves: its microbatches, as many a call as is likeliest, their sums, and all updates."""
     experiment = done.experiment
     assert experiment is not None
+    degree = done.chosen.likely if done.chosen is not None else 1
     count = experiment.run.microbatches // degree
     calls = {graph_of(experiment, degree): count}
     for update in experiment.updates:

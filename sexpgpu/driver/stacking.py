@@ -155,14 +155,9 @@ def gradient_bytes(experiment: Experiment) -> list[int]:
     return [device_bytes(types[path]) for update in experiment.updates for path in update.params]
 
 
-def without(plans: DevicePlans, module: Any, dropped: Collection[int]) -> DevicePlans:
-    """Take the graphs of some degrees, and the kernels that only they launch, out of a module before these become PTX.
-
-    Their plans stay, without kernels.
-    """
-    symbols = {way.symbol for way in plans.stacked if way.degree in dropped}
-    if not symbols:
-        return plans
+def drop(plans: DevicePlans, module: Any, degrees: Collection[int]) -> None:
+    """Take graphs of some degrees, and the kernels that only they launch, out of a module before these become PTX."""
+    symbols = {way.symbol for way in plans.stacked if way.degree in degrees}
     used = {name for symbol, plan in plans.plans.items() if symbol not in symbols for name in _kernels(plan)}
     unused = {name for symbol in symbols for name in _kernels(plans.plans[symbol])} - used
     for op in [op.operation for op in module.body.operations]:
@@ -172,9 +167,6 @@ def without(plans: DevicePlans, module: Any, dropped: Collection[int]) -> Device
             for kernel in [each.operation for each in op.regions[0].blocks[0].operations]:
                 if "sym_name" in kernel.attributes and ir.StringAttr(kernel.attributes["sym_name"]).value in unused:
                     kernel.erase()
-    return evolve(
-        plans, stacked=tuple([evolve(w, kernels=w.kernels and w.symbol not in symbols) for w in plans.stacked])
-    )
 
 
 def _kernels(plan: GraphPlan) -> set[str]:

@@ -203,15 +203,11 @@ class PtxModule:
 
 @frozen
 class Stacked:
-    """A way to run a step's microbatches: `degree` of them a call of the graph `symbol`, predicted to take `seconds`.
-
-    Without `kernels` the graph was planned alone: the modules do not have what it launches.
-    """
+    """A way to run a step's microbatches: `degree` of them a call of graph `symbol`, predicted to take `seconds`."""
 
     degree: int
     symbol: str
     seconds: float
-    kernels: bool = True
 
 
 @frozen
@@ -221,13 +217,15 @@ class DevicePlans:
     `stacked` are the ways to run a step's microbatches, where there are several. The gradients of a call are predicted
     to be added to those before in `folding` seconds, and a step's generators to take `generating`.
 
-    `lowering` is what the lowering report says of an experiment's graphs, below its first line.
+    `reports` are what the lowering report says of an experiment's graphs, below its first line, by the degrees that a
+    run may stack by: for these the modules have kernels. `lowering` is that of the run.
     """
 
     plans: Plans
     modules: tuple[PtxModule, ...]
     chip: str
     lowering: str = ""
+    reports: tuple[tuple[tuple[int, ...], str], ...] = ()
     stacked: tuple[Stacked, ...] = ()
     folding: float = 0.0
     generating: float = 0.0

@@ -85,7 +85,7 @@ class Stacking:
 
     def go_on(self, degree: int | None) -> None:
         """Stay with what a checkpoint says was chosen, in the stead of measuring: the run goes on to the same bits."""
-        if self.open and degree in self.models:
+        if self.open and degree is not None and degree in self.models:
             self.degree, self.clock, self.why = degree, None, f"{degree}: as the run began"
 
     def call(self, calls: Calls, train: str, degree: int) -> StackedCall:
