@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bench.gpu.cases import Attention, Setting
-from bench.gpu.graph import program_of, timed
+from bench.gpu.graph import Refused, library_of, program_of, timed
 from bench.gpu.reference import asked
 from bench.gpu.rows import Row
 from sexpgpu.dialects.bf16 import round_bf16
@@ -17,6 +17,7 @@ from sexpgpu.dialects.ops import OPS
 from sexpgpu.driver.devices import Device, opened
 from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.transfer import upload
+from sexpgpu.plan.library import AttentionGraph
 from sexpgpu.tensortype import TensorType
 
 BOUND = 2**-5
@@ -37,20 +38,22 @@ def rows(setting: Setting, shapes: Sequence[Attention]) -> Iterator[Row]:
 def _rows(
     device: Device, shape: Attention, theirs: Sequence[float | None], lacking: str, *, once: bool
 ) -> Iterator[Row]:
-    """Our kernels; then, on a device that has libraries, what is chosen of both."""
-    assert device.pool is not None
-    libraries = device.pool.driver.libraries
-    for chosen in (False, True) if libraries is not None and libraries.open is not None else (False,):
-        for number, (seconds, error) in enumerate(_measured(device, shape, once=once, libraries=chosen)):
+    """Our kernels; then cuDNN, on a device that has it."""
+    library = library_of(device, AttentionGraph)
+    for name in (None, library) if library is not None else (None,):
+        try:
+            found = list(_measured(device, shape, once=once, library=name is not None))
+        except Refused as fault:
+            yield Row("", f"{shape.name}, {name}", note=str(fault))
+            continue
+        for number, (seconds, error) in enumerate(found):
             other = theirs[number]
             note = f"error {error:.1e}" + (f"; {lacking}" if other is None else "")
-            name = f"{shape.name} {'backward' if number else 'forward'}"
-            if chosen and libraries is not None:
-                name, note = f"{name}, chosen", f"{note}; {libraries.name} or our kernels"
-            yield Row("", name, seconds * 1e3, None if other is None else other * 1e3, "ms", error <= BOUND, note)
+            shown = f"{shape.name} {'backward' if number else 'forward'}" + (f", {name}" if name is not None else "")
+            yield Row("", shown, seconds * 1e3, None if other is None else other * 1e3, "ms", error <= BOUND, note)
 
 
-def _measured(device: Device, shape: Attention, *, once: bool, libraries: bool) -> Iterator[tuple[float, float]]:
+def _measured(device: Device, shape: Attention, *, once: bool, library: bool) -> Iterator[tuple[float, float]]:
     rng = np.random.default_rng(6)
     q, k, v, g = (_drawn(rng, type) for type in (shape.query, shape.key, shape.key, shape.query))
     line = TensorType(shape.query.shape[:3], "f32")
@@ -65,14 +68,14 @@ def _measured(device: Device, shape: Attention, *, once: bool, libraries: bool) 
     pool = device.pool
     assert pool is not None
     given = [upload(pool, x, t) for x, t in ((q, shape.query), (k, shape.key), (v, shape.key))]
-    found = timed(device, program_of(device, [x.type for x in given], forward, libraries=libraries), given, once=once)
+    found = timed(device, program_of(device, [x.type for x in given], forward, library=library), given, once=once)
     y, lse = found.results
     group = shape.heads // (shape.kv or shape.heads)
     first = [q[:1, :group], k[:1, :1], v[:1, :1]]
     wanted = OPS["attention"].numpy(*first, **shape.attrs)
     yield found.seconds, _error([y], wanted[:1], group)
     more = [upload(pool, g, shape.query), *given, y, lse]
-    found = timed(device, program_of(device, [x.type for x in more], backward, libraries=libraries), more, once=once)
+    found = timed(device, program_of(device, [x.type for x in more], backward, library=library), more, once=once)
     saved = (round_bf16(wanted[0]), wanted[1])
     slopes = OPS["attention_grad"].numpy(
         g[:1, :group], np.zeros((1, group, shape.seq), np.float32), *first, *saved, **shape.attrs

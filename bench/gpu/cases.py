@@ -115,6 +115,43 @@ class Attention:
 
 
 @frozen
+class Convolution:
+    """Images [batch, channels, size, size] by filters [filters, channels, kernel, kernel], padded to as many places."""
+
+    op: Literal["conv", "conv_input_grad", "conv_weight_grad"]
+    batch: int
+    channels: int
+    filters: int
+    size: int
+    kernel: int = 3
+    dtype: Literal["bf16", "f32"] = "bf16"
+
+    @property
+    def name(self) -> str:
+        shape = f"{self.batch}x{self.channels}x{self.size}x{self.size} by {self.filters}x{self.kernel}x{self.kernel}"
+        return f"{self.dtype} {self.op} {shape}"
+
+    @property
+    def operands(self) -> tuple[TensorType, TensorType]:
+        x = TensorType((self.batch, self.channels, self.size, self.size), self.dtype)
+        w = TensorType((self.filters, self.channels, self.kernel, self.kernel), self.dtype)
+        y = TensorType((self.batch, self.filters, self.size, self.size), self.dtype)
+        return {"conv": (x, w), "conv_input_grad": (y, w), "conv_weight_grad": (x, y)}[self.op]
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        pad = (self.kernel // 2,) * 2
+        form: dict[str, Any] = {"stride": (1, 1), "low": pad, "high": pad, "dilation": (1, 1), "groups": 1}
+        more = {"conv_input_grad": {"size": (self.size,) * 2}, "conv_weight_grad": {"kernel": (self.kernel,) * 2}}
+        return form | more.get(self.op, {})
+
+    @property
+    def operations(self) -> float:
+        """Multiplications and additions, those with padding counted."""
+        return 2.0 * self.batch * self.filters * self.size**2 * self.channels * self.kernel**2
+
+
+@frozen
 class Part:
     """The module with a function `rows(setting, case)`, its cases, each a process, and seconds for all of them."""
 
@@ -179,6 +216,16 @@ ATTENTION = (
     Attention(4, 16, 2048, 128),
     Attention(4, 32, 1024, 64, kv=8),
 )
+_OPS: tuple[Literal["conv", "conv_input_grad", "conv_weight_grad"], ...] = (
+    "conv",
+    "conv_input_grad",
+    "conv_weight_grad",
+)
+CONVOLUTIONS = (
+    *(Convolution(op, 64, 64, 128, 16) for op in _OPS),
+    *(Convolution(op, 32, 64, 64, 16, dtype="f32") for op in _OPS),
+)
+TOY_CONVOLUTIONS = (Convolution("conv", 1, 3, 4, 6), Convolution("conv_weight_grad", 2, 3, 4, 5, dtype="f32"))
 
 PARTS = {
     "kernels": Part("kernels", 120.0, KERNELS, (Checked(EXAMPLES / "moons.sx", "smoke"), Checked(GPT, "toy"))),
@@ -192,5 +239,6 @@ PARTS = {
     "step-gpt2": Part("steps", 120.0,
                       tuple(Stepped(f"GPT-2 124M, batch {n}", "gpt", {**_GPT2, "batch": n}) for n in (8, 32)), ()),
     "products": Part("products", 45.0, (PRODUCTS,), ((Product(48, 40, 32), Product(17, 24, 19, "f32", "tn")),)),
+    "convolutions": Part("convolutions", 15.0, (CONVOLUTIONS,), (TOY_CONVOLUTIONS,)),
     "attention": Part("attention", 45.0, (ATTENTION,), ((Attention(1, 2, 40, 32),),)),
 }  # fmt: skip

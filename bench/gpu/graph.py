@@ -11,11 +11,13 @@ from mlir import ir
 from sexpgpu.dialects.context import open_context
 from sexpgpu.dialects.function import Build, write_function
 from sexpgpu.driver.devices import Device
+from sexpgpu.gpu.library.choice import Source
 from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.program import DeviceArena, DeviceProgram
 from sexpgpu.passes import PASSES, PIPELINES
 from sexpgpu.passes.base import parse_pass, run_pipeline
 from sexpgpu.passes.gpu.plans import device_plans_of
+from sexpgpu.plan.library import Library
 from sexpgpu.plan.records import GraphPlan, Launches
 from sexpgpu.tensortype import TensorType
 
@@ -23,8 +25,23 @@ REPEATS, CALLS = 7, 10
 """Timings, of which the median counts, and the calls of each."""
 
 
-def program_of(device: Device, types: Sequence[TensorType], build: Build, *, libraries: bool = False) -> DeviceProgram:
-    """The graph that `build` makes of arguments of these types; with `libraries` they may compute steps of it."""
+class Refused(Exception):
+    """A library does not compute what it was asked for; the text says why."""
+
+
+def library_of(device: Device, kind: type[Library]) -> str | None:
+    """The library with graphs of a kind on a device; None where there is none."""
+    assert device.pool is not None
+    libraries = device.pool.driver.libraries
+    source = libraries.sources.get(kind) if libraries is not None else None
+    return source.name if isinstance(source, Source) else None
+
+
+def program_of(device: Device, types: Sequence[TensorType], build: Build, *, library: bool = False) -> DeviceProgram:
+    """The graph that `build` makes of arguments of these types, by our kernels.
+
+    With `library` a library's likely fastest way computes each step that it has. `Refused` where it has no way.
+    """
     assert device.pool is not None
     with open_context() as context:
         module = ir.Module.create(loc=context.location(None))
@@ -34,7 +51,24 @@ def program_of(device: Device, types: Sequence[TensorType], build: Build, *, lib
         plans = device_plans_of(module)
     functions = {name: f for each in plans.modules for name, f in device.pool.driver.load(each).items()}
     plan = plans.plans["f"]
-    return DeviceProgram(plan if libraries else _without_libraries(plan), functions, DeviceArena(device.pool))
+    if library:
+        _prefer_library(device, plan)
+    return DeviceProgram(plan if library else _without_libraries(plan), functions, DeviceArena(device.pool))
+
+
+def _prefer_library(device: Device, plan: GraphPlan) -> None:
+    """Have the steps of a plan that libraries have computed by them, whatever that takes."""
+    assert device.pool is not None
+    libraries = device.pool.driver.libraries
+    assert libraries is not None
+    for step in plan.steps:
+        graph = step.how.library if isinstance(step.how, Launches) else None
+        source = libraries.sources.get(type(graph)) if graph is not None else None
+        if graph is not None and isinstance(source, Source):
+            ways = source.ways(graph)
+            if isinstance(ways, str):
+                raise Refused(ways)
+            libraries.chosen[graph] = next(iter(ways))
 
 
 def _without_libraries(plan: GraphPlan) -> GraphPlan:

@@ -13,28 +13,33 @@ import pytest
 from click.testing import CliRunner
 
 from bench.curves.product import Events
-from bench.gpu import kernels
-from bench.gpu.cases import HERE, PARTS, TOY_TRAIN, Checked, Setting, Stepped, Trained
+from bench.gpu import convolutions, kernels, products
+from bench.gpu.cases import HERE, PARTS, TOY_CONVOLUTIONS, TOY_TRAIN, Checked, Setting, Stepped, Trained
 from bench.gpu.reference import asked
 from bench.gpu.rows import Row, append, read, table
 from bench.gpu.run import _run_case, main, run_part
 from bench.gpu.train import compared
 from sexpgpu.dialects.opdef import Array
 from sexpgpu.driver.compile import compiling
+from sexpgpu.gpu.choices import Choices
+from sexpgpu.gpu.library.choice import Source
+from sexpgpu.gpu.sim import SimDriver
 from sexpgpu.interp.reference import results_of
 from sexpgpu.lang.selection import Selection
+from sexpgpu.sim import Checks
+from tests.gpu import libraries
 
 OPTIONS = ["--device", "sim", "--sizes", "toy", "--torch", sys.executable]
 
 
 def test_it_runs_on_the_simulator(tmp_path: Path) -> None:
     out = tmp_path / "record.json"
-    names = ["kernels", "step-mlp", "products", "attention"]
+    names = ["kernels", "step-mlp", "products", "convolutions", "attention"]
     done = CliRunner().invoke(main, [*names, *OPTIONS, "--out", str(out)])
     assert done.exit_code == 0, done.output
     record = json.loads(out.read_text("utf-8"))
     assert [name for name in names if any(row["part"] == name for row in record["rows"])] == names
-    assert {row["name"].split()[1] for row in record["rows"] if row["name"].startswith("gpt ")} == {
+    assert {row["name"].split()[1] for row in record["rows"] if row["name"].startswith("gpt ")} >= {
         "pointwise", "row", "product", "attention", "index", "update"
     }  # fmt: skip
     assert all(row["theirs"] is None for row in record["rows"])
@@ -52,6 +57,39 @@ def test_a_wrong_kernel_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(kernels.rows(Setting("sim", "toy", "", 60), moons))
     assert {row.name for row in found} >= {"moons product", "moons update"}
     assert all(row.ok is False for row in found)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_library_is_checked_beside_the_kernels(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator has none, so one stands in: NumPy by the records of what it is to compute."""
+    monkeypatch.setattr("sexpgpu.passes.gpu.library_product.LAUNCH", 0)
+    plain = libraries.computed
+    if wrong:
+        monkeypatch.setattr(libraries, "computed", lambda *given: {role: x + 1 for role, x in plain(*given).items()})
+
+    def driver(checks: Checks) -> SimDriver:
+        made = SimDriver(checks)
+        made.libraries = libraries.everything(Source("stand-in 1", libraries.StandIn(made).ways), Choices())
+        return made
+
+    monkeypatch.setattr("sexpgpu.gpu.sim.SimDriver", driver)
+    setting = Setting("sim", "toy", "", 60)
+    found = [*products.rows(setting, PARTS["products"].toy[0]), *convolutions.rows(setting, TOY_CONVOLUTIONS)]
+    by_library = [row for row in found if row.name.endswith(", stand-in 1")]
+    assert len(by_library) == len(found) / 2
+    assert all(row.ok is not wrong for row in by_library)
+    assert all(row.ok for row in found if row not in by_library)
+
+
+def test_what_a_library_refuses_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sexpgpu.passes.gpu.library_product.LAUNCH", 0)
+
+    def driver(checks: Checks) -> SimDriver:
+        return SimDriver(checks, libraries=libraries.everything(Source("none", lambda graph: "no engine"), Choices()))
+
+    monkeypatch.setattr("sexpgpu.gpu.sim.SimDriver", driver)
+    found = list(products.rows(Setting("sim", "toy", "", 60), PARTS["products"].toy[0][:1]))
+    assert [(row.ok, row.note) for row in found if row.name.endswith(", none")] == [(None, "no engine")]
 
 
 def test_errors_by_what_is_tolerated() -> None:
