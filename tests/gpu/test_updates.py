@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from attrs import frozen
 
+from bench.gpu.assemble import CHIPS, Assembling, lowered
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.dialects.context import open_context
 from sexpgpu.dialects.opdef import Array
@@ -26,6 +27,7 @@ from sexpgpu.gpu.updates import DeviceUpdates
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.passes import to_gpu
+from sexpgpu.passes.gpu.multi_tensor import THREADS
 from sexpgpu.passes.gpu.plans import device_plans_of
 from sexpgpu.plan.records import DevicePlans, GraphPlan, Launch, Launches
 from sexpgpu.plan.together import Updating, together, updating
@@ -164,6 +166,22 @@ def test_parameters_together_are_the_parameters_one_by_one(
         for slot, array, before in zip(many.plans.plans[symbol].spec.inputs, inputs, given[number], strict=True):
             if slot.role in ("param", "state"):
                 assert array.numpy().tobytes() == before.tobytes(), "what was updated stays, so that it can be refused"
+
+
+def test_no_kernel_of_an_optimizer_spills(tmp_path: Path) -> None:
+    """By nvJitLink, where it is installed, for every chip: as many blocks fit as hide the latency of memory."""
+    pytest.importorskip("cuda.bindings.nvjitlink")
+    to = Assembling()
+    with open_context() as context:
+        file = zoo(tmp_path, "(defrun :steps 9 :seed 1)")
+        done = run_deep(lambda: compile_in(context, file, Selection(), pipeline=None))
+        for chip, plans in lowered(done.module, context, CHIPS):
+            to.add("zoo", chip, plans)
+    assert to.refused == []
+    each = [kernel for kernel in to.kernels if kernel.family == "update" and kernel.block == THREADS]
+    assert len(each) >= len(CHIPS) * len(FORMS)
+    assert [kernel.named for kernel in each if kernel.spilled or kernel.local] == []
+    assert max(kernel.registers for kernel in each) <= 128
 
 
 SMALL = "(defmodel net () (defsub out (linear 3 2)) (forward (x) (out x)))"
