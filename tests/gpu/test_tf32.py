@@ -15,9 +15,11 @@ from sexpgpu.dialects.context import open_context
 from sexpgpu.dialects.opdef import parse_type
 from sexpgpu.driver.pipeline import steps_of, whole
 from sexpgpu.interp.reference import evaluate
-from sexpgpu.passes.base import graphs
+from sexpgpu.passes import PASSES
+from sexpgpu.passes.base import graphs, parse_pass
 from sexpgpu.passes.gpu import product
 from sexpgpu.passes.gpu.product_tiling import TF32, Problem, Tiling, tiling_of
+from sexpgpu.passes.to_gpu import ToGpu
 from sexpgpu.sim import Checks
 from tests.building import function
 from tests.gpu.agreement import Build, drawn
@@ -123,7 +125,8 @@ def test_the_switch_is_part_of_the_pipeline_of_a_gpu(monkeypatch: pytest.MonkeyP
     off = specs(whole("cuda", "sm_90"))
     monkeypatch.setenv("SEXPGPU_TF32", "1")
     on = specs(whole("cuda", "sm_90"))
-    assert [spec for spec in on if spec not in off] == ["sx-to-gpu=tf32=true"]
+    (changed,) = [spec for spec in on if spec not in off]
+    assert parse_pass(changed, PASSES) == ToGpu(chip="sm_90", tf32=True)
     assert "sx-to-nvvm=chip=sm_90" in on
     assert specs(whole("cpu")) == specs("shared+cpu")
 
