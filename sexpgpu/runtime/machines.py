@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from sexpgpu import __version__
+from sexpgpu import __version__, knobs
 from sexpgpu.diag import Diagnostic
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.agree import digest
@@ -41,6 +41,7 @@ def facts_of(team: Team, peers: Peers, plan: Plan, start: Start, data: Data) -> 
         "experiment": slug(engine.experiment),
         "data": hashlib.sha256(canonical(data).encode()).hexdigest()[:16],
         "last step": str(plan.stop),
+        "products of f32": "in tf32" if knobs.TF32.get() else "in f32",
         "dtype of gradients": "bf16" if rounds(engine.experiment.run, peers) else "f32",
         "checkpoint": "none" if start.checkpoint is None else f"step {start.position.step}, {start.nonce}",
         "first weights": digest(start.given, lambda array: array)[:16] if start.given else "drawn",

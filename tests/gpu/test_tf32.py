@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from sexpgpu.passes.base import graphs, parse_pass
 from sexpgpu.passes.gpu import product
 from sexpgpu.passes.gpu.product_tiling import TF32, Problem, Tiling, tiling_of
 from sexpgpu.passes.to_gpu import ToGpu
+from sexpgpu.runtime import machines
 from sexpgpu.sim import Checks
 from tests.building import function
 from tests.gpu.agreement import Build, drawn
@@ -147,3 +150,19 @@ def test_two_runs_that_differ_in_it_are_seen_to_differ(tmp_path: Path) -> None:
     assert rounded != exact
     assert rounded == pytest.approx(exact, rel=1e-2)
     assert len(list((tmp_path / "cache").rglob("*.plan"))) >= 2
+
+
+def test_machines_that_differ_in_it_are_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What machines hold against each other before a run begins: each difference is E-DP-006."""
+    engine = SimpleNamespace(device="sim sm_80, PTX interpreter", experiment=SimpleNamespace(run=None))
+    team: Any = SimpleNamespace(calls=[SimpleNamespace(engine=engine)])
+    start: Any = SimpleNamespace(checkpoint=None, given=None)
+    peers: Any = SimpleNamespace(count=2)
+    plan: Any = SimpleNamespace(stop=1)
+    monkeypatch.setattr(machines, "slug", lambda experiment: "experiment")
+    monkeypatch.setattr(machines, "rounds", lambda run, peers: False)
+    found = []
+    for switch in ("0", "1"):
+        monkeypatch.setenv("SEXPGPU_TF32", switch)
+        found.append(machines.facts_of(team, peers, plan, start, {}))
+    assert [name for name in found[0] if found[0][name] != found[1][name]] == ["products of f32"]
