@@ -71,7 +71,7 @@ class Stacking:
     remember: Callable[[Mapping[int, float]], None] = lambda measured: None
     measured: dict[int, float] = field(factory=dict, init=False)
     _told: bool = field(default=False, init=False)
-    _calls: dict[tuple[int, int], StackedCall] = field(factory=dict, init=False)
+    calls: dict[tuple[int, int], StackedCall] = field(factory=dict, init=False)  # by rank and degree, as needed
 
     @property
     def open(self) -> bool:
@@ -91,9 +91,9 @@ class Stacking:
     def call(self, calls: Calls, train: str, degree: int) -> StackedCall:
         """The call of `degree` microbatches on one rank, made when first needed."""
         key = (id(calls), degree)
-        if key not in self._calls:
-            self._calls[key] = StackedCall(calls.get(train), calls.get(self.graphs[degree]).executable)
-        return self._calls[key]
+        if key not in self.calls:
+            self.calls[key] = StackedCall(calls.get(train), calls.get(self.graphs[degree]).executable)
+        return self.calls[key]
 
     def measure(self, run: Callable[[int], object]) -> None:
         """Time the calls of a step by each degree, and stay with the fastest; `run` makes them and keeps nothing."""
