@@ -189,6 +189,11 @@ def limit_threads(count: int | None = None) -> None:
         os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
 
 
+def connect_nccl_early() -> None:
+    """Tell NCCL, which reads it when its library is loaded, to take all its memory with the communicators."""
+    os.environ.setdefault("NCCL_RUNTIME_CONNECT", "0")
+
+
 def unknown(environment: Iterable[str] | None = None) -> list[tuple[str, str | None]]:
     """Variables with our prefix that nothing reads, each with the name that was meant, where one is near."""
     names = [knob.name for knob in KNOBS]

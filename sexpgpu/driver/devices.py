@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from attrs import evolve, field, frozen
 
 from sexpgpu import __version__, knobs
-from sexpgpu.diag import Diagnostic, error
+from sexpgpu.diag import Diagnostic
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.device_memory import (
     device_admission,
@@ -31,8 +31,9 @@ from sexpgpu.driver.stacking import Choosing, Chosen, choose, graph_of
 from sexpgpu.experiment import Experiment, Generator
 from sexpgpu.gpu.captures import SMALL, reservation
 from sexpgpu.gpu.choices import FILE, Choices, key_of
+from sexpgpu.gpu.driver import Driver
 from sexpgpu.gpu.memory import Pool
-from sexpgpu.gpu.ranks import Settings, nodes, only_first, ordinals, simulated
+from sexpgpu.gpu.ranks import Settings, nodes, one_kind, only_first, ordinals, simulated
 from sexpgpu.plan.records import DevicePlans, GraphPlan
 from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.calls import Calls
@@ -104,6 +105,8 @@ def opened(kind: str, several: bool = False, told: Callable[[Diagnostic], None] 
     finally:
         if device.peers is not None:
             device.peers.close()
+        if device.links is not None:
+            device.links.close()
         for pool in (device.pool, *device.others):
             if pool is not None:
                 pool.close()
@@ -117,7 +120,7 @@ def settings() -> Settings:
 
 def _open(kind: str, asked: Settings, several: bool, told: Callable[[Diagnostic], None]) -> Device:
     if kind == "cuda":
-        return _open_cuda(asked, told)
+        return _open_cuda(asked, several, told)
     if kind == "sim":
         from sexpgpu.gpu.collectives import DeviceLinks, SimCollective
         from sexpgpu.gpu.sim import SimDriver
@@ -133,25 +136,45 @@ def _open(kind: str, asked: Settings, several: bool, told: Callable[[Diagnostic]
     return Device(kind, "cpu interpreter")
 
 
-def _open_cuda(asked: Settings, told: Callable[[Diagnostic], None]) -> Device:
+def _open_cuda(asked: Settings, several: bool, told: Callable[[Diagnostic], None]) -> Device:
+    from sexpgpu.gpu.collectives import DeviceLinks
+    from sexpgpu.gpu.contexts import Turn
     from sexpgpu.gpu.cubin import Assembler
     from sexpgpu.gpu.cuda import open_cuda, visible_gpus
     from sexpgpu.gpu.library.opened import open_libraries
+    from sexpgpu.gpu.nccl import open_nccl, require_nccl
     from sexpgpu.gpu.probe import require_bindings
 
     api = require_bindings()
     chosen = ordinals(asked, visible_gpus(api))
-    if len(chosen) > 1 and asked.devices is not None:
-        raise error("E-DP-001", "this version trains on one GPU", expected="one number", actual=asked.devices)
+    chosen = chosen if several else chosen[:1]
+    turn = Turn() if len(chosen) > 1 else None
+    nccl = require_nccl() if turn is not None else None
     folder = knobs.cache_folder()
-    driver = open_cuda(chosen[0], api, Assembler(folder / "cubin" if folder is not None else None))
+    assembler = Assembler(folder / "cubin" if folder is not None else None)
+    drivers = [open_cuda(ordinal, api, assembler, turn) for ordinal in chosen]
+    one_kind(chosen, [each.capability for each in drivers])
+    # Communicators take memory of the GPUs, so they come before anybody asks what is free.
+    collective = None if turn is None else open_nccl(nccl, chosen, drivers, turn)
     choices = Choices(folder / FILE if folder is not None else None, told)
-    driver.libraries = open_libraries(int(driver.stream), driver.allocate, KEPT_FREE // 2, choices)
-    pool = Pool(driver, driver.memory()[0] - KEPT_FREE)
-    major, minor = driver.capability
-    chip = chip_of(driver.capability)
-    words = f"cuda compute_{major}{minor} {driver.name}{rounding()}"
-    return Device("cuda", words, pool, KEPT_FREE, chip, choices=choices)
+    for driver in drivers:
+        driver.enter()
+        driver.libraries = open_libraries(int(driver.stream), driver.allocate, KEPT_FREE // 2, choices)
+    _share_choices(drivers)
+    first, *others = [Pool(each, each.memory()[0] - KEPT_FREE) for each in drivers]
+    links = None if collective is None else DeviceLinks([first, *others], collective)
+    major, minor = drivers[0].capability
+    ranks = f", {len(drivers)} ranks" if others else ""
+    words = f"cuda compute_{major}{minor} {drivers[0].name}{ranks}{rounding()}"
+    chip = chip_of(drivers[0].capability)
+    return Device("cuda", words, first, KEPT_FREE, chip, tuple(others), links, choices)
+
+
+def _share_choices(drivers: Sequence[Driver]) -> None:
+    """What one rank measures of its libraries is for all."""
+    libraries = [driver.libraries for driver in drivers if driver.libraries is not None]
+    for each in libraries[1:]:
+        each.chosen = libraries[0].chosen
 
 
 def chip_of(capability: tuple[int, int]) -> str:

@@ -82,6 +82,9 @@ class DeviceLinks:
         self._written()
         return found
 
+    def close(self) -> None:
+        self.collective.close()
+
     def _written(self) -> None:
         for pool in self.pools:
             pool.writes += 1

@@ -13,6 +13,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from sexpgpu.diag import SxError, error
+from sexpgpu.gpu.contexts import InContext, Turn
 from sexpgpu.gpu.cubin import Assembler
 from sexpgpu.gpu.driver import Call, Command, Copy, Function, NoMemory, Run, Words
 from sexpgpu.gpu.probe import MINIMUM_CAPABILITY, MINIMUM_DRIVER, require_bindings, shown_driver
@@ -33,8 +34,10 @@ def visible_gpus(api: Any) -> int:
     return int(_done(api, api.cuDeviceGetCount(), "counting the GPUs"))
 
 
-def open_cuda(ordinal: int = 0, api: Any = None, assembler: Assembler | None = None) -> CudaDriver:
-    """The GPU of that number; `api` stands for `cuda.bindings.driver`.
+def open_cuda(
+    ordinal: int = 0, api: Any = None, assembler: Assembler | None = None, turn: Turn | None = None
+) -> CudaDriver:
+    """The GPU of that number; `api` stands for `cuda.bindings.driver`. GPUs of one process take turns.
 
     `E-DEV-002` where there is no driver or no GPU, `E-DEV-003` for a driver below CUDA 13, `E-DEV-004` for a compute
     capability below 8.0.
@@ -65,7 +68,10 @@ def open_cuda(ordinal: int = 0, api: Any = None, assembler: Assembler | None = N
             actual=f"{major}.{minor}",
         )
     context = _done(api, api.cuDevicePrimaryCtxRetain(device), "making a context")
-    _done(api, api.cuCtxSetCurrent(context), "making a context")
+    if turn is None:
+        _done(api, api.cuCtxSetCurrent(context), "making a context")
+    else:
+        api = InContext(api, context, turn)
     stream = _done(api, api.cuStreamCreate(api.CUstream_flags.CU_STREAM_NON_BLOCKING), "making a stream")
     return CudaDriver(api, device, name, (major, minor), stream, assembler or Assembler())
 
@@ -82,6 +88,10 @@ class CudaDriver:
     assembler: Assembler
     libraries: Libraries | None = None
     _modules: list[Any] = field(factory=list, init=False)
+
+    def enter(self) -> None:
+        if isinstance(self.api, InContext):
+            self.api.enter()
 
     def memory(self) -> tuple[int, int]:
         free, total = _done(self.api, self.api.cuMemGetInfo(), "asking for free memory")
@@ -179,6 +189,7 @@ class CudaDriver:
                     "copying on the GPU",
                 )
             case Call():
+                self.enter()
                 command.execute(command.arguments.tolist())
 
     def capture(self, commands: Sequence[Command]) -> tuple[Any, int]:

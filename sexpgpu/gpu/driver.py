@@ -84,6 +84,10 @@ class Driver(Protocol):
         """What may compute a step in the stead of its kernels; None on a device that has no libraries."""
         ...
 
+    def enter(self) -> None:
+        """Make this device the one that libraries find current, where others of its kind are open."""
+        ...
+
     def memory(self) -> tuple[int, int]:
         """Bytes that are free now, and all that there are."""
         ...

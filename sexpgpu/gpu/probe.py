@@ -16,6 +16,7 @@ from sexpgpu.diag import SxError, error
 MINIMUM_DRIVER = 13000
 """CUDA 13.0, as `cuDriverGetVersion` counts."""
 MINIMUM_CAPABILITY = (8, 0)
+INSTALL_NCCL = "pip install 'sexpgpu[cuda,nccl]'"
 INSTALL = "pip install 'sexpgpu[cuda]'"
 
 
@@ -55,7 +56,7 @@ def shown_driver(version: int) -> str:
 
 def probe() -> list[Probe]:
     """Driver, GPUs, then the libraries, each looked at only where what it needs is there."""
-    return [*_driver(), _jit_link(), _cudnn(), _cublaslt(), _nvmath(), _library("nccl", "NCCL", "a run takes one GPU")]
+    return [*_driver(), _jit_link(), _cudnn(), _cublaslt(), _nvmath(), _nccl()]
 
 
 def _driver() -> list[Probe]:
@@ -130,6 +131,17 @@ def _nvmath() -> Probe:
     except PackageNotFoundError:
         return Probe("nvmath", False, "not installed", f"{_OWN_PRODUCTS}; {INSTALL}")
     return Probe("nvmath", True, found)
+
+
+def _nccl() -> Probe:
+    """NCCL's library and, by their version, its bindings: importing them takes their time."""
+    without = f"a run takes one GPU; {INSTALL_NCCL}"
+    try:
+        bindings = version("nccl4py")
+    except PackageNotFoundError:
+        return Probe("NCCL", False, "nccl4py is not installed", without)
+    found = _library("nccl", "NCCL", without)
+    return Probe("NCCL", True, f"nccl4py {bindings}, {found.detail}") if found.present else found
 
 
 _OWN_PRODUCTS = "products run as generated kernels"

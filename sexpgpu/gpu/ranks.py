@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from attrs import frozen
@@ -57,6 +58,18 @@ def ordinals(settings: Settings, visible: int) -> tuple[int, ...]:
                 settings.devices,
             )
     return tuple(found)
+
+
+def one_kind(chosen: Sequence[int], capabilities: Sequence[tuple[int, int]]) -> None:
+    """`E-DP-001` where the GPUs of a run have not all the same compute capability: they would need other kernels."""
+    for number, (major, minor) in zip(chosen, capabilities, strict=True):
+        if (major, minor) != capabilities[0]:
+            first, second = ".".join(map(str, capabilities[0])), f"{major}.{minor}"
+            raise _wrong_devices(
+                "the GPUs of a run are of one kind",
+                f"compute capability {first}, which GPU {chosen[0]} has, in SEXPGPU_DEVICES",
+                f"{second} for GPU {number}",
+            )
 
 
 SIMULATED = 8

@@ -52,6 +52,9 @@ class SimDriver:
     def capability(self) -> tuple[int, int]:
         return self.chip
 
+    def enter(self) -> None:
+        """Nothing of it is current."""
+
     def memory(self) -> tuple[int, int]:
         return self.total - sum(self._sizes.values()), self.total
 

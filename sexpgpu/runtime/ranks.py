@@ -32,6 +32,10 @@ class Links(Protocol):
         """A tensor of one rank as every rank has it then, in order; its own is the tensor itself."""
         ...
 
+    def close(self) -> None:
+        """The end, before that of the devices."""
+        ...
+
 
 class Transport(Protocol):
     """How the gradients of one rank go to other machines, and their sums come back."""

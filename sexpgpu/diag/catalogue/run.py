@@ -292,8 +292,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "E-DEV-010",
         "a package that is not installed",
-        "Training needs few packages; `watch` and `lsp`, and the sources `parquet` and `bpe`, need one more each, "
-        "which an extra of sexpgpu's installs.",
+        "Training needs few packages; `watch` and `lsp`, and the sources `parquet` and `bpe`, need one more each, GPUs "
+        "those of `cuda`, and several GPUs those of `nccl`; each is an extra of sexpgpu's.",
         "sexpgpu watch file.sx",
     ),
 )

@@ -72,6 +72,7 @@ class Libraries:
         source = self.sources.get(type(library)) if library is not None else None
         if library is None or source is None or isinstance(source, str):
             return None
+        driver.enter()
         ways = self._ways(library, source)
         if ways and library not in self.chosen:
             key = key_of(__version__, driver.name, source.name, repr(how))
