@@ -17,7 +17,7 @@ from sexpgpu.driver.stacking import Chosen, ask_for_stacks, drop, with_predictio
 from sexpgpu.driver.traffic import CHIPS
 from sexpgpu.passes.base import Timing, graphs
 from sexpgpu.plan.records import DevicePlans
-from sexpgpu.plan.store import load_kernels, save
+from sexpgpu.plan.store import key_of, load_kernels, save
 
 Decide = Callable[[DevicePlans, str], Chosen]
 """Which degrees of stacking a device is to have kernels for, given all plans; the text names the module."""
@@ -33,19 +33,28 @@ def prepare_kernels(done: Compilation, chip: str, decide: Decide) -> DevicePlans
         return None
     pipeline = whole("cuda", chip)
     done.chosen = None
-    identity = key_for(done.module, pipeline, done.passes)
+    identity = _key(done, pipeline)
     plans = _kept(done, identity)
     if plans is not None:
         done.chosen = decide(plans, identity)
         if done.chosen.degrees not in dict(plans.reports):
             # Kept for a device with other memory: those of these degrees are kept beside them.
             ask_for_stacks(done.traced, done.module, sorted({1, *done.chosen.degrees}))
-            plans = _kept(done, key_for(done.module, pipeline, done.passes))
+            plans = _kept(done, _key(done, pipeline))
     if plans is None or (done.chosen is not None and done.chosen.degrees not in dict(plans.reports)):
         plans = _compiled(done, chip, pipeline, decide, identity)
     if plans is None or done.chosen is None:
         return None
     return evolve(plans, lowering=dict(plans.reports)[done.chosen.degrees])
+
+
+def _key(done: Compilation, pipeline: str) -> str:
+    """What plans are known by: the module, and what the model of a step makes of its graphs."""
+    traced = done.traced
+    assert traced is not None
+    generators = [(g.name, g.at, g.every, g.trips) for g in traced.generators]
+    step = (traced.run.microbatches, generators, [(u.graph, u.params) for u in traced.updates])
+    return key_of([key_for(done.module, pipeline, done.passes), repr(step)])
 
 
 def _kept(done: Compilation, key: str) -> DevicePlans | None:
@@ -61,7 +70,7 @@ def _compiled(done: Compilation, chip: str, pipeline: str, decide: Decide, ident
     from sexpgpu.passes.gpu.plans import modules_of
 
     passes, folder = done.passes, folder_for(done.passes)
-    key = key_for(done.module, pipeline, passes)
+    key = _key(done, pipeline)
     planned: DevicePlans | None = None
 
     def observe(number: int, name: str, module: Any, timing: Timing | None) -> None:

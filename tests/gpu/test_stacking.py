@@ -16,7 +16,7 @@ from sexpgpu.driver import stacking
 from sexpgpu.driver.compile import compile_in
 from sexpgpu.driver.device_memory import device_needs
 from sexpgpu.driver.devices import opened, prepare_for, stacking_of
-from sexpgpu.driver.stacking import Choosing, Chosen, choose, degrees_of
+from sexpgpu.driver.stacking import Choosing, Chosen, choose, degrees_of, predict
 from sexpgpu.experiment import RunConfig
 from sexpgpu.gpu.choices import Choices
 from sexpgpu.lang.limits import run_deep
@@ -26,6 +26,7 @@ from sexpgpu.runtime.run import RunOptions, run
 from sexpgpu.runtime.stacking import Stacking, milliseconds
 from tests.gpu.stacked import by, prepared, trained
 from tests.gpu.test_engine import sexpgpu, steps
+from tests.gpu.test_generators import FILE as GENERATORS
 from tests.trace.experiments import compiled, write, write_data
 
 FOUR = "(defrun :steps 2 :microbatches 4 :seed 1)"
@@ -274,3 +275,29 @@ def test_explain_says_how_a_gpu_would_stack(tmp_path: Path, golden: Callable[[st
     assert stacking_row(plain) == "1: a step has one microbatch"
     skipped = sexpgpu("explain", write(tmp_path, run=FOUR), "--device", "cuda", "--skip", "stack").stdout
     assert stacking_row(skipped) == "1: the pass stack was skipped"
+
+
+def test_generators_of_a_step_are_in_the_price(tmp_path: Path) -> None:
+    """By how often they run; those of evaluations are not of the step."""
+    (tmp_path / "text.txt").write_text("abcd efgh ijkl. " * 40, "utf-8")
+    file = tmp_path / "story.sx"
+
+    before, _, behind = GENERATORS.partition("(defgenerator batch")
+    plain = (before + "(defrun " + behind.partition("(defrun ")[2]).replace("(defrun ", "(defrun :microbatches 4 ")
+    generator = "(defgenerator batch" + behind.partition("(defrun ")[0]
+
+    def priced(text: str) -> float:
+        file.write_text(text, "utf-8")
+        with opened("sim") as device, open_context() as context:
+            done = compile_in(context, file, Selection(), pipeline=None)
+            kernels = prepare_for(done, device)
+            assert kernels is not None
+            assert done.chosen is not None
+            alone = predict(evolve(kernels, generating=0.0), kernels.stacked[0], 4)
+            assert done.chosen.predicted[1] == alone + kernels.generating
+            return kernels.generating
+
+    each, second = run_deep(lambda: [priced(plain + generator.replace(":every 2", f":every {n}")) for n in (1, 2)])
+    assert each == pytest.approx(2 * second)
+    assert second > 0
+    assert run_deep(lambda: priced(plain)) == 0
