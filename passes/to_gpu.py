@@ -47,6 +47,7 @@ from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.base import Pass, graphs
 from sexpgpu.passes.flow import operations_of, read_flow
 from sexpgpu.passes.gpu.annotation import write_launches
+from sexpgpu.passes.gpu.joined import join_results
 from sexpgpu.passes.gpu.kernel import KernelModule
 from sexpgpu.passes.gpu.layout import Layout
 from sexpgpu.passes.gpu.library import library_for
@@ -119,6 +120,7 @@ class _Device:
         self._outliner = Outliner(self.module, self.context)
 
     def lower(self, func: Any) -> None:
+        join_results(func, self._outliner, self.context)
         views = Views()
         operations = operations_of(func)
         for op, behind in pairwise(operations):

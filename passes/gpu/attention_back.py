@@ -23,6 +23,7 @@ from sexpgpu.passes.gpu.attention_warp import (
     Scores,
     Sight,
     Warp,
+    arguments_of,
     blocks_of,
     say,
     swept_row,
@@ -139,7 +140,7 @@ def _to_keys(task: Task, form: Form, given: Given, shares: int, results: Sequenc
     _, shared, keys, _ = task.type(given["v"]).shape
     group = heads // shared
     reads = list(dict.fromkeys([*(given[n] for n in given if n not in ("y", "h")), shares]))
-    k, tensors = task.begin(reads, [result.argument for result in results], blocks_of(batch, shared, keys), THREADS)
+    k, tensors = task.begin(reads, arguments_of(results), blocks_of(batch, shared, keys), THREADS)
     warp = Warp(k, keys, heads=shared)
     keyed, valued = (Rows(tensors[given[name]], warp.batch, warp.head) for name in ("k", "v"))
     mine = warp.rows

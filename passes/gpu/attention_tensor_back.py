@@ -29,7 +29,7 @@ from sexpgpu.passes.gpu.attention_tile import (
     rounded_all,
     sweep,
 )
-from sexpgpu.passes.gpu.attention_warp import Form, Result, Sight, lesser, say
+from sexpgpu.passes.gpu.attention_warp import Form, Result, Sight, arguments_of, lesser, say
 from sexpgpu.passes.gpu.kernel import Index, Kernel, Reg
 from sexpgpu.passes.gpu.layout import Place
 from sexpgpu.passes.gpu.memory import Operand, load
@@ -134,7 +134,7 @@ def _to_keys(task: Task, form: Form, given: Given, shares: int, results: Sequenc
     tiles = tiles_of(batch, shared, keys, longest <= SHORT and not biased)
     rows, swept = block_rows(tiles), 64 if longest <= SHORT and tiles == 1 else 32
     blocks = batch * shared * -(-keys // rows)
-    k, tensors = task.begin(_reads(given, shares), [result.argument for result in results], blocks, THREADS)
+    k, tensors = task.begin(_reads(given, shares), arguments_of(results), blocks, THREADS)
     core, room = TensorCore(k), Room(k)
     block = Block(k, keys, shared, tiles, False)
     keyed, valued = (Rows(tensors[given[name]], block.batch, block.head) for name in ("k", "v"))
