@@ -74,14 +74,16 @@ def members_of(call: Any) -> Members | None:
 class Body:
     """What a group computes of elements: `flow` without movements, its `wide` values of an element of each tensor.
 
-    `own` are the values that differ between tensors, the wide ones among them; `results` are the numbers of the
-    group's results in `flow`. Two groups of the same `key` are computed by the same kernels.
+    `own` are the values that differ between tensors, the wide ones among them. `whole` says of each of the group's
+    results whether it has an element for each of its tensor's. Two groups of the same `key` are computed by the same
+    kernels.
     """
 
     members: Members
     flow: Dataflow = field(init=False)
     wide: set[int] = field(init=False, factory=set)
     own: set[int] = field(init=False, factory=set)
+    whole: tuple[bool, ...] = field(init=False)
     _types: list[TensorType] = field(init=False, factory=list)
     _nodes: list[Node] = field(init=False, factory=list)
 
@@ -103,8 +105,8 @@ class Body:
             body._node(node, numbers, flow.types[node.outs[0]].dtype)
         results = tuple([numbers[value] for value in flow.results])
         body.flow = Dataflow(tuple(body._types), flow.given, tuple(body._nodes), results)
-        single = [place for place, value in enumerate(flow.results) if flow.types[value].size != gradient.size]
-        if any(results[place] in body.wide for place in single):
+        body.whole = tuple([flow.types[value].size == gradient.size for value in flow.results])
+        if any(value in body.wide and not whole for value, whole in zip(results, body.whole, strict=True)):
             return None
         return body
 
@@ -132,7 +134,7 @@ class Body:
     def key(self) -> Hashable:
         given = tuple([(self.flow.types[v], v in self.own) for v in range(self.flow.given)])
         nodes = tuple([(node.name, node.ins, tuple(map(_text, node.attrs.items()))) for node in self.flow.nodes])
-        return given, nodes, self.flow.results, self.members
+        return given, nodes, self.flow.results, self.members, self.whole
 
     @property
     def handed(self) -> list[int]:

@@ -3,23 +3,22 @@
     p' = f(p, g, m, lr(step))      =>      @update_1(step, lr)          numbers that are the same for all tensors
                                            @update_1_2(lr, table)       elements, a block for each chunk of a tensor
 
-The table is a parameter of the kernel: a row of addresses for each tensor, behind which are how many elements it has
-and the number of its first block. A block looks its own number up there. Of every tensor whole vectors are read and
-written, but for the elements behind the last. A gradient is multiplied by what clips it, and where what a step must not
-commit is not finite, the host is told: neither takes another pass over the tensors.
+Of every tensor whole vectors are read and written, but for the elements behind the last. A gradient is multiplied by
+what clips it, and where what a step must not commit is not finite, the host is told: neither takes another pass over
+the tensors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from attrs import define, evolve, field, frozen
 
 from sexpgpu.passes.gpu.elements import Elements, Known
 from sexpgpu.passes.gpu.kernel import BYTES, FLOATS, Index, Kernel, Pointer, Reg
 from sexpgpu.passes.gpu.layout import Layout, Place
+from sexpgpu.passes.gpu.lookup import Found, Lookup
 from sexpgpu.passes.gpu.members import ELEMENTS, Body, Members
 from sexpgpu.passes.gpu.memory import WIDEST, Operand, load, store
 from sexpgpu.passes.gpu.scalar import MEMORY, REGISTER, rounded
@@ -30,9 +29,6 @@ from sexpgpu.plan.tables import Row, Table
 from sexpgpu.tensortype import DType
 
 THREADS = 256
-ROOM = 4096
-"""Bytes of parameters that every driver lets a kernel have (CUDA C++ Programming Guide, "Function Parameters")."""
-WORD = 8
 
 
 @frozen
@@ -64,8 +60,8 @@ def lower(task: Task, members: Members, written: dict[Hashable, Names]) -> Launc
     if targets:
         arguments = (*body.common, *(argument for _, argument in targets))
         launches.append(Launch(names.first, (1, 1, 1), (32, 1, 1), 0, arguments))
-    row = Row(tuple(kernel.arguments), kernel.size)
-    table = Table((row,), kernel.capacity, kernel.chunk)
+    row = Row(kernel.lookup.arguments, kernel.size)
+    table = Table((row,), kernel.lookup.capacity, kernel.chunk)
     passed = (*kernel.passed, SCALE, FAULTS)
     launches.append(Launch(names.each, (table.blocks, 1, 1), (THREADS, 1, 1), 0, passed, table=table))
     return evolve(task.lowered(), kernels=tuple(launches))
@@ -87,12 +83,12 @@ def _write_first(task: Task, body: Body, name: str, targets: Sequence[tuple[int,
 
 @define(eq=False)
 class _Kernel:
-    """The kernel of elements: `arguments` have an address in each row, `passed` are its other parameters."""
+    """The kernel of elements; `passed` are its parameters beside the table, the scale and what the host looks at."""
 
     task: Task
     body: Body
     made: Mapping[int, int]
-    arguments: list[int] = field(init=False)
+    lookup: Lookup = field(init=False)
     passed: list[int] = field(init=False)
     size: int = field(init=False)
     lanes: int = field(init=False)
@@ -100,9 +96,10 @@ class _Kernel:
     def __attrs_post_init__(self) -> None:
         task, members = self.task, self.body.members
         self.size = task.type(members.gradient).size
-        self.arguments = [*sorted(members.operands), *(task.result(place) for place in sorted(members.results))]
+        arguments = (*sorted(members.operands), *(task.result(place) for place in sorted(members.results)))
         self.passed = [*self.body.passed, *self.made.values()]
-        smallest = min(BYTES[MEMORY[task.type(a).dtype]] for a in self.arguments if self._is_wide(a))
+        self.lookup = Lookup(arguments, len(self.passed) + 2)
+        smallest = min(BYTES[MEMORY[task.type(a).dtype]] for a in arguments if self._is_wide(a))
         self.lanes = min(8, WIDEST // smallest)
 
     @property
@@ -110,29 +107,15 @@ class _Kernel:
         """The elements that a block takes."""
         return THREADS * self.lanes
 
-    @property
-    def words(self) -> int:
-        """Of a row of the table."""
-        return len(self.arguments) + 2
-
-    @property
-    def capacity(self) -> int:
-        """The rows that the table has place for."""
-        return (ROOM // WORD - len(self.passed) - 2) // self.words
-
     def write(self, name: str) -> None:
         task, lanes = self.task, self.lanes
         k = Kernel(task.module, name, THREADS)
         arguments = [(MEMORY[task.type(a).dtype], True) for a in self.passed]
         arguments.append((self._scaled, True))
-        k.begin(arguments, 0, faults=True, table=self.capacity * self.words)
-        block = k.block_number()
-        row = self._row(k, block)
-        number = k.op("arith.subi", block, self._word(k, row, self.words - 1, "i32"))
-        start = k.op("arith.muli", k.op("arith.extui", number, type="i64"), k.const(self.chunk, "i64"))
-        left = k.op("arith.subi", self._word(k, row, self.words - 2, "i64"), start)
-        count = k.op("arith.trunci", k.op("arith.minsi", left, k.const(self.chunk, "i64")), type="i32")
-        tensors = {argument: self._tensor(k, row, place, start) for place, argument in enumerate(self.arguments)}
+        k.begin(arguments, 0, faults=True, table=self.lookup.capacity * self.lookup.words)
+        found = self.lookup.find(k)
+        start, count = found.part(k, self.chunk)
+        tensors = {argument: self._tensor(k, found, argument, start) for argument in self.lookup.arguments}
         first = k.reg(k.mul(k.thread(), lanes))
         behind = k.reg(k.add(first, lanes))
         with k.when(k.compare("le", behind, count)):
@@ -140,7 +123,7 @@ class _Kernel:
         ragged = k.op("arith.andi", k.below(first, count), k.compare("gt", behind, count))
         with k.when(ragged), k.loop(first, count, 1, rolled=True) as turn:
             self._elements(k, tensors, turn.index, 0)
-        self._singles(k, tensors, number)
+        self._singles(k, tensors, found.number)
         k.end()
 
     def _elements(self, k: Kernel, tensors: Mapping[int, Operand], first: Index, width: int) -> None:
@@ -212,25 +195,12 @@ class _Kernel:
         """The places of the results that have an element for each of their tensor's, or of those that have one."""
         return [p for p in sorted(self.body.members.results) if self._is_wide(self.task.result(p)) == wide]
 
-    def _row(self, k: Kernel, block: Reg) -> Reg:
-        """The last row whose first block does not come behind this one, by halving; unused rows begin behind all."""
-        row: Index = 0
-        step = 1 << (self.capacity - 1).bit_length()
-        while step := step >> 1:
-            ahead = k.op("arith.minsi", k.reg(k.add(row, step)), k.const(self.capacity - 1, "i32"))
-            begins = self._word(k, ahead, self.words - 1, "i32")
-            row = k.select(k.compare("le", begins, block), ahead, k.reg(row))
-        return k.reg(row)
-
-    def _word(self, k: Kernel, row: Reg, place: int, type: str = "") -> Any:
-        return k.word(k.add(k.mul(row, self.words), place), type)
-
-    def _tensor(self, k: Kernel, row: Reg, place: int, start: Reg) -> Operand:
-        """What an address of a row points to: the block's elements of a tensor, or the one that it has."""
-        argument, members = self.arguments[place], self.body.members
+    def _tensor(self, k: Kernel, found: Found, argument: int, start: Reg) -> Operand:
+        """The block's elements of a tensor, or the one that it has."""
+        members = self.body.members
         dtype = self.task.type(argument).dtype
         read = argument in members.operands and argument != members.gradient
-        pointer = Pointer(self._word(k, row, place), MEMORY[dtype], constant=read)
+        pointer = Pointer(found.addresses[argument], MEMORY[dtype], constant=read)
         if not self._is_wide(argument):
             return _single(pointer, dtype)
         return Operand(evolve(pointer, value=k.address(pointer, start)), Layout.dense(ELEMENTS), dtype)
