@@ -36,11 +36,8 @@ def product_graph(task: Task) -> ProductGraph | None:
     if a is None or b is None or any(pitch(m) is None and pitch(m, turned=True) is None for m in (a, b)):
         return None
     dtype = a.type.dtype
-    if (
-        dtype != b.type.dtype
-        or dtype not in FACTORS
-        or is_small(Problem(count, rows, columns, depth, dtype, tf32=task.tf32))
-    ):
+    problem = Problem(count, rows, columns, depth, dtype, tf32=task.tf32)
+    if dtype != b.type.dtype or dtype not in FACTORS or is_small(problem):
         return None
     following = _Following(task, (count, rows, columns), node.outs[0])
     if not following.walk():
