@@ -142,6 +142,13 @@ EXPLAIN: Knob[str | None] = Knob(
 MEMORY: Knob[int | None] = Knob(
     "SEXPGPU_MEMORY", None, size, "a size such as 8GiB", "what a run may hold at once, whatever its file says"
 )
+TARGET: Knob[str | None] = Knob(
+    "SEXPGPU_TARGET",
+    None,
+    _one_of("sm_80", "sm_90", "sm_90a", "sm_100"),
+    "sm_80, sm_90, sm_90a or sm_100",
+    "the chip whose kernels a GPU runs, its own by default",
+)
 TF32 = Knob("SEXPGPU_TF32", False, _switch, "0 or 1", "lets a GPU round factors of f32 products to tf32")
 VERIFY = Knob("SEXPGPU_VERIFY", False, _switch, "0 or 1", "verifies the module after every pass")
 THREADS: Knob[int | None] = Knob(
@@ -163,6 +170,7 @@ KNOBS: tuple[Knob[str] | Knob[str | None] | Knob[int] | Knob[int | None] | Knob[
     DUMP,
     EXPLAIN,
     MEMORY,
+    TARGET,
     TF32,
     VERIFY,
     THREADS,

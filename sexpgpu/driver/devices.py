@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from attrs import evolve, field, frozen
 
 from sexpgpu import __version__, knobs
-from sexpgpu.diag import Diagnostic
+from sexpgpu.diag import Diagnostic, error
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.device_memory import (
     device_admission,
@@ -130,8 +130,9 @@ def _open(kind: str, asked: Settings, several: bool, told: Callable[[Diagnostic]
         drivers = [SimDriver(Checks.every() if knobs.CHECK.get() else Checks()) for _ in range(count)]
         first, *others = [Pool(driver) for driver in drivers]
         links = DeviceLinks([first, *others], SimCollective(drivers)) if others else None
-        words = f"sim sm_80, {drivers[0].name}" + (f", {count} ranks" if others else "") + rounding()
-        return Device(kind, words, first, chip="sm_80", others=tuple(others), links=links)
+        chip = knobs.TARGET.get() or "sm_80"
+        words = f"sim {chip}, {drivers[0].name}" + (f", {count} ranks" if others else "") + rounding()
+        return Device(kind, words, first, chip=chip, others=tuple(others), links=links)
     only_first(asked, f"the device {kind}")
     return Device(kind, "cpu interpreter")
 
@@ -166,7 +167,7 @@ def _open_cuda(asked: Settings, several: bool, told: Callable[[Diagnostic], None
     major, minor = drivers[0].capability
     ranks = f", {len(drivers)} ranks" if others else ""
     words = f"cuda compute_{major}{minor} {drivers[0].name}{ranks}{rounding()}"
-    chip = chip_of(drivers[0].capability)
+    chip = chip_of(drivers[0].capability, knobs.TARGET.get())
     return Device("cuda", words, first, KEPT_FREE, chip, tuple(others), links, choices)
 
 
@@ -177,9 +178,22 @@ def _share_choices(drivers: Sequence[Driver]) -> None:
         each.chosen = libraries[0].chosen
 
 
-def chip_of(capability: tuple[int, int]) -> str:
-    """The chip whose kernels a GPU of a compute capability gets."""
-    return OWN.get(capability) or next(name for least, name in CHIPS if capability[0] >= least)
+def chip_of(capability: tuple[int, int], asked: str | None = None) -> str:
+    """The chip whose kernels a GPU of a compute capability gets: what is asked for, else what suits it best.
+
+    `E-DEV-001` where it does not run those.
+    """
+    running = [name for least, name in CHIPS if capability[0] >= least]
+    if capability in OWN:
+        running.insert(0, OWN[capability])
+    if asked is not None and asked not in running:
+        raise error(
+            "E-DEV-001",
+            "SEXPGPU_TARGET names a chip whose kernels this GPU does not run",
+            expected=" or ".join(reversed(running)),
+            actual=f"{asked}, on compute capability {capability[0]}.{capability[1]}",
+        )
+    return asked or running[0]
 
 
 def prepare_for(done: Compilation, device: Device) -> DevicePlans | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
+from sexpgpu import knobs
 from sexpgpu.dialects.signature import read_graph, read_inputs
 from sexpgpu.driver.compile import Compilation, conclude
 from sexpgpu.driver.device_memory import device_needs
@@ -34,7 +35,7 @@ def lowering_for(done: Compilation, device: str, target: str | None) -> Lowering
     if device == "cpu":
         run_named(done.module, done.context, device, done.passes.again(device))
         return cpu_lowering(done)
-    chip = target if target is not None else "sm_80"
+    chip = knobs.TARGET.get(target) or "sm_80"
     passes = done.passes.again(device)
     passes = evolve(passes, skip=passes.skip | {"to-nvvm", "to-ptx"})  # which say nothing that is told here
     run_named(done.module, done.context, kernels_for(chip), passes)

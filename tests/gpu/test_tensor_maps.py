@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from attrs import define, evolve, field
 
+from sexpgpu.diag import SxError
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.driver.devices import chip_of
+from sexpgpu.driver.devices import opened as opened_device
 from sexpgpu.gpu.cubin import Assembler
 from sexpgpu.gpu.driver import Run, Words
 from sexpgpu.gpu.memory import DeviceArray
@@ -126,6 +128,20 @@ def test_a_launch_shows_cuda_the_words_of_a_map() -> None:
 )
 def test_the_chip_of_a_gpu(capability: tuple[int, int], chip: str) -> None:
     assert chip_of(capability) == chip
+
+
+def test_a_chip_that_is_asked_for() -> None:
+    assert [chip_of((9, 0), asked) for asked in ("sm_80", "sm_90", "sm_90a")] == ["sm_80", "sm_90", "sm_90a"]
+    for capability, asked in (((9, 0), "sm_100"), ((10, 0), "sm_90a"), ((8, 6), "sm_90")):
+        with pytest.raises(SxError) as raised:
+            chip_of(capability, asked)
+        assert raised.value.diagnostic.code == "E-DEV-001"
+
+
+def test_a_simulated_gpu_runs_the_kernels_of_any_chip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXPGPU_TARGET", "sm_90a")
+    with opened_device("sim") as device:
+        assert (device.chip, device.words) == ("sm_90a", "sim sm_90a, PTX interpreter")
 
 
 def test_kernels_of_one_chip_are_assembled_for_it(plans: DevicePlans, tmp_path: Path) -> None:
