@@ -221,6 +221,65 @@ def test_a_stranger_is_let_go(machines: Machines, tmp_path: Path) -> None:
         each.close()
 
 
+@pytest.mark.parametrize(
+    ("flags", "environment", "what", "expected", "actual"),
+    [
+        (("--set", "width=3"), {}, "experiment", "experiment-", "experiment-width=3-"),
+        (("--steps", 1), {}, "last step", "2", "1"),
+        ((), {"SEXPGPU_NODE_GRADIENTS": "f32"}, "dtype of gradients", "bf16", "f32"),
+        ((), {"SEXPGPU_DEVICES": "0,1"}, "number of GPUs", "1", "2"),
+        ((), {"SEXPGPU_NODES": "4"}, "number of machines", "2", "4"),
+    ],
+)
+def test_a_machine_that_is_about_to_run_something_else(
+    machines: Machines,
+    tmp_path: Path,
+    flags: tuple[object, ...],
+    environment: dict[str, str],
+    what: str,
+    expected: str,
+    actual: str,
+) -> None:
+    write(tmp_path, run="(defrun :steps 2 :microbatches 4 :seed 1)")
+    both = [machines.start(0, "--quiet"), machines.start(1, "--quiet", *flags, **environment)]
+    for code, text in ended(both):
+        assert code == 1
+        assert f"error[E-DP-006]: machine 1 differs from machine 0: {what}" in text
+        assert f"  expected: {expected}" in text
+        assert f"  actual:   {actual}" in text
+    assert not machines.out.exists()
+
+
+def test_machines_that_go_on_from_other_checkpoints(machines: Machines, tmp_path: Path) -> None:
+    write(tmp_path, run="(defrun :steps 3 :microbatches 2 :seed 1 :checkpoint '(:every 1))")
+    trained(machines, "--steps", 2)
+    newest, older = (machines.out / "checkpoints" / f"step-0000000{step}" for step in (2, 1))
+    both = [machines.start(0, "--resume", newest), machines.start(1, "--resume", older)]
+    for code, text in ended(both):
+        assert code == 1
+        assert "error[E-DP-006]: machine 1 differs from machine 0: checkpoint" in text
+        assert "  expected: step 2, " in text
+        assert "  actual:   step 1, " in text
+
+
+def test_a_machine_that_does_not_come(machines: Machines, tmp_path: Path) -> None:
+    write(tmp_path, run="(defrun :steps 2 :microbatches 2 :seed 1)")
+    machines.wait = 1
+    for rank, wanted in ((0, "machine 1 did not arrive"), (1, "machine 0 did not begin")):
+        ((code, text),) = ended([machines.start(rank, "--quiet")])
+        assert code == 1
+        assert f"error[E-DP-007]: {wanted} at 127.0.0.1:{machines.port} within 1 s" in text
+    assert not machines.out.exists()
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_compiled(machines: Machines) -> None:
+    with socket.create_server(("127.0.0.1", machines.port)):
+        ((code, text),) = ended([machines.start(0)])
+    assert code == 1
+    assert f"error[E-DP-005]: machine 0 cannot listen at 127.0.0.1:{machines.port}" in text
+    assert "Address already in use" in text
+
+
 def connected(port: int) -> socket.socket:
     """A connection, when somebody listens."""
     deadline = time.monotonic() + 60

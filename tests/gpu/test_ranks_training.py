@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sexpgpu.driver import device
+from sexpgpu.driver.retrace import traced_again
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.runtime.run import RunOptions, RunResult, run
 from tests.gpu.stacked import prepared
@@ -102,13 +102,12 @@ def test_a_batch_of_another_size_is_compiled_once_for_all_ranks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[tuple[str, int, str]] = []
-    traced = device.traced_again
 
     def counted(done: Any, graph: str, rows: int, pipeline: str) -> Any:
         made.append((graph, rows, pipeline))
-        return traced(done, graph, rows, pipeline)
+        return traced_again(done, graph, rows, pipeline)
 
-    monkeypatch.setattr(device, "traced_again", counted)
+    monkeypatch.setattr("sexpgpu.driver.device.traced_again", counted)
     file = write(tmp_path, run="(defrun :steps 3 :microbatches 4 :seed 1)", eval="")
     trained(file, 4)
     assert len(made) == len(set(made)) == 1
