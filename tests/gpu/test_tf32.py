@@ -23,7 +23,8 @@ from sexpgpu.passes.gpu import product
 from sexpgpu.passes.gpu.product_tiling import TF32, Problem, Tiling, tiling_of
 from sexpgpu.passes.to_gpu import ToGpu
 from sexpgpu.runtime import machines
-from sexpgpu.sim import Checks
+from sexpgpu.sim import Checks, Machine
+from sexpgpu.sim.report import Report
 from tests.building import function
 from tests.gpu.agreement import Build, drawn
 from tests.gpu.kernels import Device
@@ -76,6 +77,22 @@ def test_every_cut_of_ragged_factors(monkeypatch: pytest.MonkeyPatch, tiling: Ti
 def test_lines_that_are_no_whole_vectors(monkeypatch: pytest.MonkeyPatch, odd: int, swapped: str) -> None:
     cut(monkeypatch, SMALL)
     agrees(factors("f32", 32 + odd, 16 + odd, 64 + odd, swapped, "2, "), multiplied(swapped), ALONE)
+
+
+@pytest.mark.parametrize("tiling", [t for t in TF32 if t.rows >= 32], ids=str)
+@pytest.mark.parametrize("swapped", ["", "xy"])
+def test_threads_of_a_warp_find_shared_memory_on_banks_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tiling: Tiling, swapped: str
+) -> None:
+    cut(monkeypatch, tiling)
+    reports: list[Report] = []
+    launch = Machine.launch
+    monkeypatch.setattr(Machine, "launch", lambda *given, **more: reports.append(launch(*given, **more)))
+    types = factors("f32", tiling.rows, tiling.columns, 2 * tiling.depth, swapped)
+    agrees(types, multiplied(swapped), ALONE, Checks(traffic=True))
+    (report,) = reports
+    assert report.banks
+    assert report.bank_conflicts == 0
 
 
 @pytest.mark.parametrize("parts", [2, 3])
