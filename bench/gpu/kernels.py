@@ -135,7 +135,8 @@ class _Checking:
         )
         got = [array.numpy() for array in program(buffers)]
         self.device.pool.check()
-        errors = [error_of(g, w, type.dtype) for g, w, type in zip(got, wanted, results, strict=True)]
+        kinds = [_coarsest(func, value) for value in operations_of(func)[-1].operands]
+        errors = [error_of(g, w, kind) for g, w, kind in zip(got, wanted, kinds, strict=True)]
         self.found.append(_Found(group.family, group.symbol, max(errors, default=0.0)))
 
     def _views_of(self, block: Any) -> Views:
@@ -147,6 +148,16 @@ class _Checking:
                     views.shows(op, record)
             self._views[block] = views
         return self._views[block]
+
+
+def _coarsest(func: Any, value: Any) -> DType:
+    """The dtype whose rounding a group's result has seen: bf16 where something that it is made of was rounded to it."""
+    rounded: set[Any] = set()
+    for op in operations_of(func)[:-1]:
+        for made in op.results:
+            if type_of(made).dtype == "bf16" or not rounded.isdisjoint(op.operands):
+                rounded.add(made)
+    return "bf16" if value in rounded and type_of(value).is_float else type_of(value).dtype
 
 
 def _plan(symbol: str, operands: list[TensorType], results: list[TensorType], launches: Launches) -> GraphPlan:
