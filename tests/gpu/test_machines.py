@@ -14,6 +14,7 @@ import pytest
 from tests.gpu.machines import Machines, ended, until
 from tests.gpu.test_engine import MODEL, sexpgpu, steps, tensors
 from tests.trace.experiments import write
+from tests.trace.test_curriculum import experiment as staged
 
 LONG = "(defrun :steps 2000 :microbatches 2 :seed 1 :checkpoint '(:every 2 :keep 2))"
 
@@ -201,6 +202,25 @@ def test_steps_that_are_not_finite_are_refused_on_all(machines: Machines, tmp_pa
     (code, text), (other_code, other_text) = machines.run()
     assert "W-NUM-001" in text
     assert code == other_code, text + other_text
+
+
+def test_a_curriculum_of_machine_0_moves_all(machines: Machines, tmp_path: Path) -> None:
+    """Machine 0 evaluates and chooses the stage, which decides what all read; its graphs know the stage too."""
+    file = staged(tmp_path, run="(defrun :steps 14 :seed 1 :microbatches 2)", optimizer="(def optimizer (sgd :lr 0.3))")
+    machines.file = file
+    one, several = one_machine(file, 2), trained(machines, SEXPGPU_NODE_GRADIENTS="f32")
+    assert {step["train/stage"] for step in steps(several)} > {0.0}
+    same(one, several)
+
+
+def test_a_checkpoint_that_a_signal_to_machine_1_asks_for(machines: Machines, tmp_path: Path) -> None:
+    write(tmp_path, run="(defrun :steps 2000 :microbatches 2 :seed 1)")
+    both = [machines.start(0), machines.start(1)]
+    until(machines.out / "events.jsonl", "step", both[0])
+    both[1].send_signal(signal.SIGUSR1)
+    until(machines.out / "events.jsonl", "checkpoint", both[0])
+    both[0].send_signal(signal.SIGINT)
+    assert [code for code, _ in ended(both)] == [130, 130]
 
 
 def test_a_stranger_is_let_go(machines: Machines, tmp_path: Path) -> None:
