@@ -239,7 +239,8 @@ def _chosen(done: Compilation, device: Device, plans: DevicePlans, identity: str
         found = device.choices.find(key, [str(degree) for degree in degrees])
         return None if found is None else {int(degree): seconds for degree, seconds in found.items()}
 
-    timed = device.kind == "cuda"  # the simulator's time says nothing
+    # The simulator's time says nothing, and machines that measured would not all stack alike.
+    timed = device.kind == "cuda" and device.peers is None
     return evolve(choose(experiment, plans, Choosing(device.ranks, fits, timed, measured)), key=key)
 
 

@@ -22,6 +22,8 @@ from sexpgpu.gpu.choices import Choices
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.plan.records import DevicePlans, Stacked
+from sexpgpu.runtime.meeting import Place
+from sexpgpu.runtime.peers import Peers
 from sexpgpu.runtime.run import RunOptions, run
 from sexpgpu.runtime.stacking import Stacking, milliseconds
 from tests.gpu.stacked import by, prepared, trained
@@ -243,10 +245,10 @@ def test_what_an_earlier_run_measured_is_taken(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(stacking, "NEAR", 1e9)
     file, choices = write(tmp_path, run=FOUR), Choices(tmp_path / "choices.json")
 
-    def decided() -> Chosen:
+    def decided(peers: Peers | None = None) -> Chosen:
         with opened("sim") as device, open_context() as context:
             done = compile_in(context, file, Selection(), pipeline=None)
-            prepare_for(done, evolve(device, kind="cuda", choices=choices))
+            prepare_for(done, evolve(device, kind="cuda", choices=choices, peers=peers))
             assert done.chosen is not None
             return done.chosen
 
@@ -256,6 +258,8 @@ def test_what_an_earlier_run_measured_is_taken(tmp_path: Path, monkeypatch: pyte
     second = run_deep(decided)
     assert (second.degrees, second.key) == ((2,), first.key)
     assert second.why == "2: measured by an earlier run (4 400.0 ms, 2 200.0 ms, 1 300.0 ms)"
+    two = Peers(1, 2, "f32", Place("localhost", 1, 1.0))
+    assert run_deep(lambda: decided(two)).why.startswith("2: predicted (2 "), "all machines stack alike"
     write(tmp_path, run=FOUR, model=WIDE)
     assert run_deep(decided).why == "measured at the first step"
     write(tmp_path, run=FOUR)
