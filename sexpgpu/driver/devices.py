@@ -241,7 +241,8 @@ def _chosen(done: Compilation, device: Device, plans: DevicePlans, identity: str
 
     # The simulator's time says nothing, and machines that measured would not all stack alike.
     timed = device.kind == "cuda" and device.peers is None
-    return evolve(choose(experiment, plans, Choosing(device.ranks, fits, timed, measured)), key=key)
+    chosen = choose(experiment, plans, Choosing(device.ranks, fits, timed, measured))
+    return evolve(chosen, generating=plans.generating, key=key)
 
 
 def stacking_of(done: Compilation, device: Device) -> Stacking:
@@ -250,7 +251,8 @@ def stacking_of(done: Compilation, device: Device) -> Stacking:
     if chosen is None or done.experiment is None or pool is None:
         return Stacking()
     graphs = {degree: graph_of(done.experiment, degree) for degree in chosen.degrees}
-    models = {degree: chosen.predicted[degree] for degree in chosen.degrees if degree in chosen.predicted}
+    predicted = {degree: chosen.predicted[degree] for degree in chosen.degrees if degree in chosen.predicted}
+    models = {degree: seconds - chosen.generating for degree, seconds in predicted.items()}
     if len(chosen.degrees) == 1:
         return Stacking(graphs, chosen.degrees[0], chosen.why, models)
 

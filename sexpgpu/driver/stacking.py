@@ -52,12 +52,14 @@ def ask_for_stacks(traced: Traced, module: Any, degrees: Collection[int] | None 
 class Chosen:
     """Degrees that a run may use: one, or several to be measured. `why` are the words of the lowering report.
 
-    `predicted` are the seconds of a step's calls by each degree that fits, `key` names what is measured of these.
+    `predicted` are the seconds of a step by each degree that fits, `generating` of them those of its generators, and
+    `key` names what is measured of the rest.
     """
 
     degrees: tuple[int, ...]
     why: str
     predicted: Mapping[int, float] = field(factory=dict)
+    generating: float = 0.0
     key: str = ""
 
     @property

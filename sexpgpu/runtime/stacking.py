@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from attrs import define, field, frozen
@@ -16,6 +17,7 @@ WARM, TIMED = 2, 3
 """Runs of a step's calls before they are timed, in which they are loaded and captured, and timed ones: the median
 counts.
 """
+MEASURED = "measured at the first step"
 Clock = Callable[[Callable[[], object]], float]
 """Runs something and says how many seconds of the device that took."""
 
@@ -101,18 +103,18 @@ class Stacking:
         for degree in sorted(self.models, reverse=True):
             for _ in range(WARM):
                 run(degree)
-            times = [self.clock(lambda degree=degree: run(degree)) for _ in range(TIMED)]  # type: ignore[misc]
+            times = [self.clock(partial(run, degree)) for _ in range(TIMED)]
             self.measured[degree] = statistics.median(times)
         self.degree = min(self.measured, key=lambda degree: (self.measured[degree], degree))
         self.remember(self.measured)
 
     def facts(self) -> dict[str, Any]:
         """The data of the annotation: the degree, None until it is measured, and seconds by degree."""
-        seconds = {name: {str(d): s for d, s in each.items()} for name, each in self._seconds().items() if each}
-        return {"degree": None if self.open else self.degree, "why": self.why, **seconds}
-
-    def _seconds(self) -> dict[str, Mapping[int, float]]:
-        return {"predicted": self.models, "measured": self.measured}
+        told: dict[str, Any] = {"degree": None if self.open else self.degree, "why": self.why}
+        for name, seconds in (("predicted", self.models), ("measured", self.measured)):
+            if seconds:
+                told[name] = {str(degree): each for degree, each in seconds.items()}
+        return told
 
     def row(self) -> str:
         """`  stacking   measured at the first step`, a row of the lowering report."""
@@ -128,9 +130,6 @@ class Stacking:
             for degree, seconds in self.measured.items()
         )
         return f"stacking {self.degree}: {MEASURED}, the model within 5% could not separate them ({each})"
-
-
-MEASURED = "measured at the first step"
 
 
 def milliseconds(seconds: float) -> str:
