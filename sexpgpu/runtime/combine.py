@@ -178,11 +178,18 @@ class Combining:
     def _everywhere(self, own: Message) -> Message:
         """What all machines together found, on every one of them."""
         assert self.team.peers is not None
-        return unpack(self.team.peers.exchange(pack(own), self._joined_messages))
+        found: list[Message] = []
 
-    def _joined_messages(self, several: Sequence[Told]) -> Told:
+        def put_together(several: Sequence[Told]) -> Told:
+            # What machine 0 found itself, and what it sends to all, is read where it lies.
+            found.append(self._joined_messages([own, *map(unpack, several[1:])]))
+            return pack(found[0])
+
+        told = self.team.peers.exchange(pack(own), put_together)
+        return found[0] if found else unpack(told)
+
+    def _joined_messages(self, messages: Sequence[Message]) -> Message:
         """Machine 0 adds up what all sent. Of buffers that are not averaged the last microbatch's counts."""
-        messages = [unpack(each) for each in several]
         folds: dict[tuple[Purpose, str], SumFold] = {}
         others: dict[tuple[Purpose, str, int], Sent] = {}
         for each in [array for message in messages for array in message.arrays]:
@@ -196,7 +203,7 @@ class Combining:
         sums = [Sent(purpose, name, 0, 1, fold.total()) for (purpose, name), fold in folds.items()]
         losses = [loss for message in messages for loss in message.losses]
         collected = [each for message in messages for each in message.collected]
-        return pack(Message(losses, collected, [*sums, *others.values()]))
+        return Message(losses, collected, [*sums, *others.values()])
 
     def _in_tree(self, purpose: Purpose) -> bool:
         return purpose != "gradient" or self.experiment.run.deterministic

@@ -60,8 +60,8 @@ def pack(message: Message) -> Told:
 
 
 def unpack(told: Told) -> Message:
-    """The message that `pack` made this of."""
-    data = told.buffers[0] if len(told.buffers) == 1 else b"".join(told.buffers)
+    """The message that `pack` made this of, where it has arrived with its buffers as one."""
+    (data,) = told.buffers
     arrays = []
     start = 0
     for purpose, name, first, leaves, shape, dtype, narrow in told.header["arrays"]:
