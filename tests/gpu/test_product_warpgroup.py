@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from attrs import evolve
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sexpgpu.diag import SxError
 from sexpgpu.dialects.builder import Builder, Val
@@ -186,6 +189,31 @@ def test_other_chips_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     cut(monkeypatch)
     passes = tuple(each.replace("sm_90a", "sm_90") for each in ALONE)
     assert not by_warpgroups(agrees(["bf16[64, 64]", "bf16[64, 64]"], multiplied(""), passes=passes))
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from([t for t in WARPGROUP if t.rows * t.columns <= 64 * 128]),
+    st.integers(2, 4),
+    st.integers(1, 3),
+    st.tuples(st.integers(1, 20), st.integers(1, 20), st.integers(1, 50)),
+    st.sampled_from(LAYOUTS),
+    st.sampled_from(["", "2, "]),
+    st.integers(0, 99),
+)
+def test_any_product(
+    tiling: Tiling, stages: int, parts: int, sizes: tuple[int, int, int], swapped: str, batch: str, race: int
+) -> None:
+    rows, columns, depth = (8 * n for n in sizes)
+    steps = -(-depth // tiling.depth)
+    while (parts - 1) * -(-steps // parts) >= steps:
+        parts -= 1  # each has a step to do
+    with pytest.MonkeyPatch.context() as patched:
+        cut(patched, evolve(tiling, stages=stages), parts)
+        types = factors("bf16", rows, columns, depth, swapped, batch)
+        device = agrees(types, multiplied(swapped), passes=ALONE, checks=Checks.every(race))
+    assert by_warpgroups(device)
+    gc.collect()  # each device reserves addresses
 
 
 # Planted faults
