@@ -211,6 +211,8 @@ def test_a_machine_without_a_driver_is_probed_in_no_time(tmp_path: Path) -> None
         "cuda driver",
         "nvJitLink",
         "cuDNN",
+        "cublasLt",
+        "nvmath",
         "NCCL",
     ]
     assert last == "False False"
