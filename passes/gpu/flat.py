@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sexpgpu.dialects.opdef import Constant, Dense, Move, Pointwise
+from sexpgpu.dialects.opdef import Constant, Dense, Move, Pointwise, Reduce
 from sexpgpu.passes.gpu.task import Task
 
 _COSTLY = frozenset({"pow", "sin", "cos"})
@@ -13,8 +13,11 @@ _MANY = 1 << 16
 """The elements from which on a kernel more costs less than a costly function in every thread."""
 
 
-def is_flat(task: Task, values: Sequence[int], read: Sequence[int]) -> bool:
-    """Whether element n of each of `values` depends on nothing but elements n of dense operands, and on single ones."""
+def is_flat(task: Task, values: Sequence[int], read: Sequence[int], folds: bool = False) -> bool:
+    """Whether element n of each of `values` depends on nothing but elements n of dense operands, and on single ones.
+
+    With `folds` a single element may be what all elements of a value are folded to.
+    """
     flow = task.flow
     size = flow.types[values[0]].size
     for argument in read:
@@ -26,6 +29,9 @@ def is_flat(task: Task, values: Sequence[int], read: Sequence[int]) -> bool:
         match node.record.kind:
             case Pointwise() | Move(form="same" | "reshape" | "broadcast"):
                 if any(flow.types[v].size not in (1, size) for v in (*node.ins, *node.outs)):
+                    return False
+            case Reduce(combine=combine) if folds and combine not in ("argmax", "argmin"):
+                if flow.types[node.ins[0]].size != size or flow.types[node.outs[0]].size != 1:
                     return False
             case Constant():
                 if not isinstance(node.attrs.get("value"), Dense):

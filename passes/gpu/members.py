@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from sexpgpu.dialects.opdef import Constant, Dense, Move
+from sexpgpu.dialects.opdef import Constant, Dense, Move, Reduce
 from sexpgpu.dialects.read import definition_of
 from sexpgpu.dialects.signature import input_roles, output_roles
 from sexpgpu.passes.flow import operations_of
@@ -29,20 +29,20 @@ ELEMENTS = (1 << 30,)
 
 @frozen
 class Members:
-    """The operands and results of a group that every tensor has of its own; `gradient` is one of the operands,
-    `param` the result that has its type. A step is refused where those `looked` at are not finite.
+    """The operands and results of a group that every tensor has of its own; `gradient` is one of the operands.
+
+    A step is refused where results that are `looked` at are not finite.
     """
 
     operands: frozenset[int]
     results: frozenset[int]
     gradient: int
-    param: int
     looked: frozenset[int]
 
 
 def members_of(call: Any) -> Members | None:
-    """Those of a group that is all of an update but constants; None for any other group, and where it gives a result
-    twice.
+    """Those of a group that is all that a graph does with a gradient, constants apart; None for any other group, and
+    where a result is given twice.
     """
     func = call.operation.parent
     roles = input_roles(func)
@@ -59,13 +59,10 @@ def members_of(call: Any) -> Members | None:
     role_of = dict(made)
     if len(computing) != 1 or None in given or "grad" not in given or not len(made) == len(role_of) == len(results):
         return None
-    if "param" not in role_of.values():
-        return None
     return Members(
         frozenset(i for i, role in enumerate(given) if role in OWN),
         frozenset(i for i, value in enumerate(results) if role_of[value] != SERIES),
         given.index("grad"),
-        next(i for i, value in enumerate(results) if role_of[value] == "param"),
         frozenset(i for i, value in enumerate(results) if role_of[value] in ("param", "state")),
     )
 
@@ -75,7 +72,8 @@ class Body:
     """What a group computes of elements: `flow` without movements, its `wide` values of an element of each tensor.
 
     `own` are the values that differ between tensors, the wide ones among them. `whole` says of each of the group's
-    results whether it has an element for each of its tensor's. Two groups of the same `key` are computed by the same
+    results whether it has an element for each of its tensor's. `folds` are values that all elements of another are
+    folded to, by what they are. Two groups of the same `key` are computed by the same
     kernels.
     """
 
@@ -84,6 +82,7 @@ class Body:
     wide: set[int] = field(init=False, factory=set)
     own: set[int] = field(init=False, factory=set)
     whole: tuple[bool, ...] = field(init=False)
+    folds: dict[int, Node] = field(init=False, factory=dict)
     _types: list[TensorType] = field(init=False, factory=list)
     _nodes: list[Node] = field(init=False, factory=list)
 
@@ -92,9 +91,7 @@ class Body:
         """None where an element depends on anything but elements at its own place and single ones."""
         flow = task.flow
         gradient = flow.types[members.gradient]
-        if flow.types[flow.results[members.param]].size != gradient.size:
-            return None
-        if not is_flat(task, [flow.results[members.param]], range(flow.given)):
+        if not is_flat(task, [members.gradient], range(flow.given), folds=True):
             return None
         body = cls(members)
         for value in range(flow.given):
@@ -108,7 +105,7 @@ class Body:
         body.whole = tuple([flow.types[value].size == gradient.size for value in flow.results])
         if any(value in body.wide and not whole for value, whole in zip(results, body.whole, strict=True)):
             return None
-        return body
+        return body if body.wide.isdisjoint(body.behind) else None
 
     def _add(self, dtype: Any, wide: bool, own: bool) -> int:
         value = len(self._types)
@@ -127,6 +124,10 @@ class Body:
         attrs = node.attrs
         if isinstance(node.record.kind, Constant):
             attrs = {"value": Dense(TensorType((), dtype), node.attrs["value"].data)}
+        if isinstance(node.record.kind, Reduce) and self.wide.issuperset(ins):
+            numbers[out] = self._add(dtype, False, True)
+            self.folds[numbers[out]] = Node(node.name, node.record, attrs, ins, (numbers[out],))
+            return
         numbers[out] = self._add(dtype, not self.wide.isdisjoint(ins), not self.own.isdisjoint(ins))
         self._nodes.append(Node(node.name, node.record, attrs, ins, (numbers[out],)))
 
@@ -134,7 +135,23 @@ class Body:
     def key(self) -> Hashable:
         given = tuple([(self.flow.types[v], v in self.own) for v in range(self.flow.given)])
         nodes = tuple([(node.name, node.ins, tuple(map(_text, node.attrs.items()))) for node in self.flow.nodes])
-        return given, nodes, self.flow.results, self.members, self.whole
+        folds = tuple([(node.name, node.ins, out) for out, node in self.folds.items()])
+        return given, nodes, folds, self.flow.results, self.members, self.whole
+
+    @property
+    def mine(self) -> list[int]:
+        """The places of the results that each tensor has of its own; of the others one serves all."""
+        own = [value in self.own for value in self.flow.results]
+        return [place for place, differs in enumerate(own) if differs or place in self.members.results]
+
+    @property
+    def behind(self) -> set[int]:
+        """The values that depend on folds."""
+        found = set(self.folds)
+        for node in self.flow.nodes:
+            if not found.isdisjoint(node.ins):
+                found.add(node.outs[0])
+        return found
 
     @property
     def handed(self) -> list[int]:
@@ -153,7 +170,7 @@ class Body:
         return [v for v in range(self.flow.given) if v not in self.own]
 
     def _read_across(self) -> Iterable[int]:
-        results = [self.flow.results[place] for place in sorted(self.members.results)]
+        results = [self.flow.results[place] for place in self.mine]
         read = [v for node in self.flow.nodes if node.outs[0] in self.own for v in node.ins]
         return [v for v in dict.fromkeys([*read, *results]) if v not in self.own]
 

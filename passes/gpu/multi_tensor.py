@@ -21,6 +21,7 @@ from sexpgpu.passes.gpu.layout import Layout, Place
 from sexpgpu.passes.gpu.lookup import Found, Lookup
 from sexpgpu.passes.gpu.members import ELEMENTS, Body, Members
 from sexpgpu.passes.gpu.memory import WIDEST, Operand, load, store
+from sexpgpu.passes.gpu.multi_fold import Folding, folds_alone
 from sexpgpu.passes.gpu.scalar import MEMORY, REGISTER, rounded
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.passes.gpu.threads import atomic
@@ -45,8 +46,12 @@ def lower(task: Task, members: Members, written: dict[Hashable, Names]) -> Launc
     `written` are the kernels that there are, by the keys of bodies.
     """
     body = Body.of(task, members)
-    shared = [place for place in range(len(task.results)) if place not in members.results]
-    if body is None or any(body.flow.results[place] in body.own for place in shared):
+    if body is None:
+        return None
+    if body.folds:
+        return _folding(task, body, written) if folds_alone(body) else None
+    shared = [place for place in range(len(task.results)) if place not in body.mine]
+    if any(task.type(task.result(place)).size != 1 for place in shared):
         return None
     made = {value: task.temporary(body.flow.types[value]) for value in body.handed}
     targets = [*((body.flow.results[place], task.result(place)) for place in shared), *made.items()]
@@ -62,9 +67,18 @@ def lower(task: Task, members: Members, written: dict[Hashable, Names]) -> Launc
         launches.append(Launch(names.first, (1, 1, 1), (32, 1, 1), 0, arguments))
     row = Row(kernel.lookup.arguments, kernel.size)
     table = Table((row,), kernel.lookup.capacity, kernel.chunk)
-    passed = (*kernel.passed, SCALE, FAULTS)
+    passed = (*kernel.passed, *kernel.marks)
     launches.append(Launch(names.each, (table.blocks, 1, 1), (THREADS, 1, 1), 0, passed, table=table))
     return evolve(task.lowered(), kernels=tuple(launches))
+
+
+def _folding(task: Task, body: Body, written: dict[Hashable, Names]) -> Launches:
+    """Launches of a group that folds what each tensor has."""
+    folding = Folding(task, body)
+    if (names := written.get(body.key)) is None:
+        names = written[body.key] = Names(task.symbol, f"{task.symbol}_2")
+        folding.write(names.first, names.each)
+    return evolve(task.lowered(), kernels=folding.launches(names.first, names.each))
 
 
 def _write_first(task: Task, body: Body, name: str, targets: Sequence[tuple[int, int]]) -> None:
@@ -96,11 +110,16 @@ class _Kernel:
     def __attrs_post_init__(self) -> None:
         task, members = self.task, self.body.members
         self.size = task.type(members.gradient).size
-        arguments = (*sorted(members.operands), *(task.result(place) for place in sorted(members.results)))
+        arguments = (*sorted(members.operands), *(task.result(place) for place in self.body.mine))
         self.passed = [*self.body.passed, *self.made.values()]
-        self.lookup = Lookup(arguments, len(self.passed) + 2)
+        self.lookup = Lookup(arguments, len(self.passed) + len(self.marks))
         smallest = min(BYTES[MEMORY[task.type(a).dtype]] for a in arguments if self._is_wide(a))
         self.lanes = min(8, WIDEST // smallest)
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """What updates take beside tensors, and nothing else does."""
+        return (SCALE, FAULTS) if self.body.members.looked else ()
 
     @property
     def chunk(self) -> int:
@@ -111,8 +130,9 @@ class _Kernel:
         task, lanes = self.task, self.lanes
         k = Kernel(task.module, name, THREADS)
         arguments = [(MEMORY[task.type(a).dtype], True) for a in self.passed]
-        arguments.append((self._scaled, True))
-        k.begin(arguments, 0, faults=True, table=self.lookup.capacity * self.lookup.words)
+        if self.marks:
+            arguments.append((self._scaled, True))
+        k.begin(arguments, 0, faults=bool(self.marks), table=self.lookup.capacity * self.lookup.words)
         found = self.lookup.find(k)
         start, count = found.part(k, self.chunk)
         tensors = {argument: self._tensor(k, found, argument, start) for argument in self.lookup.arguments}
@@ -157,8 +177,8 @@ class _Kernel:
             for lane in range(max(difference.lanes, 1)):
                 one = k.lane(difference, lane)
                 sums[one.type] = k.op("arith.addf", sums[one.type], one) if one.type in sums else one
-        assert k.faults is not None
         for total in sums.values():
+            assert k.faults is not None
             with k.when(k.compare("ne", total, k.const(0.0, total.type))):
                 atomic(k, "max", k.faults, NOT_FINITE, k.const(1, "i32"))
 
@@ -171,10 +191,11 @@ class _Kernel:
             known[value] = (
                 partial(load, k, tensors[value], lanes=width) if wide else partial(_loaded, k, tensors[value])
             )
-        for value, pointer in zip([*body.passed, *self.made], k.pointers[:-1], strict=True):
+        for value, pointer in zip([*body.passed, *self.made], k.pointers, strict=False):
             known[value] = partial(_loaded, k, _single(pointer, body.flow.types[value].dtype))
-        gradient = body.members.gradient
-        known[gradient] = partial(self._gradient, k, known[gradient])
+        if self.marks:
+            gradient = body.members.gradient
+            known[gradient] = partial(self._gradient, k, known[gradient])
         return known
 
     @property
@@ -193,7 +214,7 @@ class _Kernel:
 
     def _results(self, wide: bool) -> list[int]:
         """The places of the results that have an element for each of their tensor's, or of those that have one."""
-        return [p for p in sorted(self.body.members.results) if self._is_wide(self.task.result(p)) == wide]
+        return [p for p in self.body.mine if self._is_wide(self.task.result(p)) == wide]
 
     def _tensor(self, k: Kernel, found: Found, argument: int, start: Reg) -> Operand:
         """The block's elements of a tensor, or the one that it has."""

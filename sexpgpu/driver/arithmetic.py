@@ -15,9 +15,11 @@ from sexpgpu.experiment import Experiment, Input, Output
 from sexpgpu.gpu.arrays import Function, Types
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.plan.records import DevicePlans, GraphPlan
-from sexpgpu.runtime.norm import BLOCK
+from sexpgpu.plan.together import together
 from sexpgpu.tensortype import TensorType
 
+MANY: frozenset[Function] = frozenset({"squares", "finite"})
+"""Functions of any number of tensors."""
 Bind = Callable[[GraphPlan], DeviceProgram]
 Given = Sequence[Val]
 
@@ -36,18 +38,13 @@ def wanted_by(experiment: Experiment, rounding: bool = False, together: Collecti
     The updates `together` are those whose kernels tell whether what they make is finite.
     """
     by_path = {p.path: p.type for p in experiment.parameters}
-    state_types = {s.name: s.type for s in experiment.states}
     graphs = experiment.graphs
     gradients = [o.type for o in graphs[experiment.train_graph].outputs if o.role == "grad"]
     terms = [o.type for g in graphs.values() for o in g.outputs if o.role == "step_term"]
     averaged = [b.type for b in experiment.buffers if b.type.is_float and not b.per_microbatch]
-    wanted = [Wanted("squares", _flat(gradients)), Wanted("finite", _flat(gradients))]
-    for updates in (experiment.updates, [u for u in experiment.updates if u.graph not in together]):
-        fresh = [by_path[path] for update in updates for path in update.params]
-        for update in updates:
-            names = [o.name.rpartition("/")[2] for o in graphs[update.graph].outputs if o.role == "state"]
-            fresh += [state_types[f"{path}/{name}"] for path in update.params for name in names]
-        wanted.append(Wanted("finite", _flat(type for type in fresh if type.is_float)))
+    fresh = [o.type for u in experiment.updates for o in graphs[u.graph].outputs if o.role in ("param", "state")]
+    wanted = [Wanted("squares", _flat([type])) for type in gradients]
+    wanted += [Wanted("finite", _flat([type])) for type in (*gradients, *fresh) if type.is_float]
     if experiment.run.clip_norm is not None:  # which kernels of many parameters do by themselves
         alone = [path for update in experiment.updates if update.graph not in together for path in update.params]
         wanted += [Wanted("times", _flat([by_path[path]])) for path in alone]
@@ -77,8 +74,15 @@ class Arithmetic:
     def __call__(self, function: Function, types: Types) -> DeviceProgram:
         asked = Wanted(function, types)
         if asked not in self._made:
-            self._made[asked] = self.bind(self.plans.plans[_symbol(self.wanted.index(asked), asked)])
+            self._made[asked] = self.bind(self._many(asked) if function in MANY else self._plan(asked))
         return self._made[asked]
+
+    def _plan(self, asked: Wanted) -> GraphPlan:
+        return self.plans.plans[_symbol(self.wanted.index(asked), asked)]
+
+    def _many(self, asked: Wanted) -> GraphPlan:
+        """The plan of a function of each of several tensors: it takes them in order, and gives their results so."""
+        return together([self._plan(Wanted(asked.function, (type,))) for type in asked.types], asked.function).plan
 
 
 def arithmetic_module(context: Context, wanted: Sequence[Wanted]) -> Any:
@@ -118,7 +122,7 @@ def _function(module: Any, context: Context, symbol: str, wanted: Wanted) -> Non
     )
     write_signature(
         func,
-        [Input("value", f"x{i}", type) for i, type in enumerate(types)],
+        [Input("grad" if wanted.function in MANY else "value", f"x{i}", type) for i, type in enumerate(types)],
         [Output("value", f"y{i}", result.type) for i, result in enumerate(results)],
     )
 
@@ -146,30 +150,16 @@ def _rounding(b: Builder, given: Given) -> list[Val]:
 
 
 def _squares(b: Builder, given: Given) -> list[Val]:
-    return [_sum_of_squares(b, x) for x in given]
+    """Squares in the tensor's own type, their sum in double precision."""
+    (x,) = given
+    squares = x * x
+    squares = squares if x.type.dtype == "f64" else b("cast", squares, dtype="f64")
+    return [b("sum", squares, axes=(0,), keepdims=False)]
 
 
 def _finite(b: Builder, given: Given) -> list[Val]:
-    return [b("all", b("isfinite", x), axes=(0,), keepdims=False) for x in given]
-
-
-def _sum_of_squares(b: Builder, x: Val) -> Val:
-    """Whole blocks of a fixed length and what is left in the tensor's own type, their sums in double precision."""
-    (size,) = x.type.shape
-    whole = size - size % BLOCK
-    sums = []
-    if whole:
-        blocks = b("reshape", _cut(b, x, 0, whole), shape=(whole // BLOCK, BLOCK))
-        each = b("sum", blocks * blocks, axes=(1,), keepdims=False)
-        sums.append(b("sum", b("cast", each, dtype="f64"), axes=(0,), keepdims=False))
-    if whole < size or not size:
-        rest = _cut(b, x, whole, size)
-        sums.append(b("cast", b("sum", rest * rest, axes=(0,), keepdims=False), dtype="f64"))
-    return sums[0] if len(sums) == 1 else sums[0] + sums[1]
-
-
-def _cut(b: Builder, x: Val, start: int, stop: int) -> Val:
-    return x if (start, stop) == (0, x.type.size) else b("slice", x, start=(start,), stop=(stop,), step=(1,))
+    (x,) = given
+    return [b("all", b("isfinite", x), axes=(0,), keepdims=False)]
 
 
 def _nothing(types: Types) -> Types:

@@ -15,6 +15,7 @@ from sexpgpu.experiment import Experiment, Generator, Graph, OutputRole
 from sexpgpu.gpu.memory import SMALL, SMALL_BLOCK, block_size
 from sexpgpu.gpu.transport import transport_bytes
 from sexpgpu.plan.allocation import device_bytes
+from sexpgpu.plan.build import temporary_offsets
 from sexpgpu.plan.records import DevicePlans, GraphPlan
 from sexpgpu.plan.together import updating
 from sexpgpu.runtime.peers import Peers
@@ -23,6 +24,8 @@ from sexpgpu.runtime.ranks import rounds
 from sexpgpu.tensortype import TensorType
 
 _COUNTED: frozenset[OutputRole] = frozenset({"grad", "param", "state", "carry"})
+_PART = 2048
+"""Elements of which kernels that fold a tensor keep one number, at least."""
 
 
 def device_needs(
@@ -63,7 +66,7 @@ def _needs(experiment: Experiment, plans: DevicePlans, peers: Peers | None, degr
         "constants": sum(map(_constants, running)),
         **phases[when],
         **_collective(experiment, peers),
-        "arena": block_size(_arena(fullest)),
+        "arena": block_size(max(_arena(fullest), _norm_arena(experiment))),
         "numbers": block_size(SMALL_BLOCK),
     }
     generating = max((_phase(experiment, (g.init, g.trip, g.emit)) for g in experiment.generators), default=0)
@@ -236,6 +239,12 @@ def _peak(plan: GraphPlan) -> dict[str, str]:
         return found
     span = plan.steps[plan.memory.step].span
     return found | ({"at": str(span)} if span is not None else {})
+
+
+def _norm_arena(experiment: Experiment) -> int:
+    """What the norm of all gradients keeps of their parts, each of which has as many elements or more."""
+    parts = [-(-type.size // _PART) for type in gradient_types(experiment).values()]
+    return temporary_offsets([8 * max(1, count) for count in parts])[-1]
 
 
 def _arena(plan: GraphPlan) -> int:

@@ -70,6 +70,7 @@ def together(plans: Sequence[GraphPlan], name: str) -> Together:
     """
     made = _Together()
     for plan in plans:
+        assert takes_many(plan), plan.spec.name
         made.add(plan)
     return made.finish(name)
 
@@ -85,7 +86,7 @@ class _Group:
     kernels: tuple[Launch, ...]
     arguments: dict[int, _Number]  # of the first call, by its own numbers
     constants: dict[int, _Number]  # results that are the same for all
-    rows: list[tuple[list[_Number], int]] = field(factory=list)
+    rows: list[list[tuple[list[_Number], int]]] = field(factory=list)  # of every call, one for each table
 
 
 @define(eq=False)
@@ -105,7 +106,8 @@ class _Together:
         (step,) = plan.steps
         assert isinstance(step.how, Launches)
         kernels = step.how.kernels
-        (row,) = [row for launch in kernels if launch.table is not None for row in launch.table.rows]
+        rows = [row for launch in kernels if launch.table is not None for row in launch.table.rows]
+        mine = {argument for row in rows for argument in row.args}
         read = tuple(map(self._input, plan.spec.inputs))
         count = len(step.ins)
         arguments: dict[int, _Number] = {n: ("in", read[_place(plan, slot)]) for n, slot in enumerate(step.ins)}
@@ -119,17 +121,20 @@ class _Together:
         group = self.groups.get(key)
         places = {number: _place(plan, slot) for number, slot in enumerate(step.outs, count)}
         for number, place in places.items():
-            if group is not None and number not in row.args:
+            if group is not None and number not in mine:
                 arguments[number] = group.arguments[number]
             else:
                 arguments[number] = self._output(plan.spec.outputs[place])
-        if group is None:
-            for number, size in enumerate(step.how.temporaries, count + len(step.outs)):
+        for number, size in enumerate(step.how.temporaries, count + len(step.outs)):
+            if group is not None and number not in mine:
+                arguments[number] = group.arguments[number]
+            else:
                 arguments[number] = ("made", len(self.temporaries))
                 self.temporaries.append(size)
+        if group is None:
             constant = {place: self._constant(plan.spec.outputs[place], array) for place, array in fixed.items()}
             group = self.groups[key] = _Group(kernels, arguments, constant)
-        group.rows.append(([arguments[n] for n in row.args], row.elements))
+        group.rows.append([([arguments[n] for n in row.args], row.elements) for row in rows])
         given = group.constants | {place: arguments[number] for number, place in places.items()}
         offered = [given[place][1] for place in sorted(given) if given[place][0] == "out"]
         self.calls.append((read, tuple(offered)))
@@ -175,13 +180,16 @@ class _Together:
         return Together(plan, tuple([read for read, _ in self.calls]), tuple([given for _, given in self.calls]))
 
     def _launches(self, group: _Group) -> Iterator[Launch]:
-        """A group's kernels, that of many tensors as often as its table is filled."""
+        """A group's kernels, those of many tensors as often as their tables are filled."""
+        tables = 0
         for launch in group.kernels:
             args = tuple([n if n < 0 else self._number(group.arguments[n]) for n in launch.args])
             if launch.table is None:
                 yield evolve(launch, args=args)
                 continue
-            rows = [Row(tuple(map(self._number, arguments)), elements) for arguments, elements in group.rows]
+            found = [call[tables] for call in group.rows]
+            rows = [Row(tuple(map(self._number, arguments)), elements) for arguments, elements in found]
+            tables += 1
             for start in range(0, len(rows), launch.table.capacity):
                 table = evolve(launch.table, rows=tuple(rows[start : start + launch.table.capacity]))
                 yield evolve(launch, args=args, grid=(table.blocks, 1, 1), table=table)

@@ -68,7 +68,7 @@ class Arrays(Protocol):
         ...
 
     def global_norm(self, gradients: Iterable[Tensor]) -> float:
-        """sqrt of the sum of all squares: in the gradients' type over blocks, the blocks in double precision."""
+        """sqrt of the sum of all squares: these in the gradients' type, sums of thousands in double precision."""
         ...
 
     def clip(self, gradients: dict[str, Tensor], norm: float, limit: float) -> None:

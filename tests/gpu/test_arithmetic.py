@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from sexpgpu.dialects.context import open_context
-from sexpgpu.driver.arithmetic import Arithmetic, Wanted, arithmetic_module
+from sexpgpu.driver.arithmetic import MANY, Arithmetic, Wanted, arithmetic_module
 from sexpgpu.driver.kernels import kernels_of
 from sexpgpu.driver.pipeline import EVERY
 from sexpgpu.gpu.arrays import DeviceArrays, Function
 from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.program import DeviceProgram
+from sexpgpu.plan.records import Launches
 from sexpgpu.runtime.arrays import HostArrays
 from sexpgpu.tensortype import DType, TensorType
 from tests.gpu.devices import Simulated, type_of
@@ -32,9 +33,7 @@ def arrays() -> DeviceArrays:
     """Arithmetic for every shape and dtype, on a device that checks everything."""
     sizes = {math.prod(shape) for shape in SHAPES}
     wanted = [Wanted(f, (type_of((n,), d),)) for f in ELEMENTS for n in sizes for d in DTYPES]
-    wanted += [Wanted("squares", flat(*SHAPES, dtype=d)) for d in DTYPES]
-    wanted += [Wanted("squares", flat(*shapes)) for shapes in (((1,), (20011,)),)]
-    wanted += [Wanted("finite", flat(*shapes)) for shapes in (((3, 5), (20011,), (1,)), ((3, 5),))]
+    wanted += [Wanted(f, (type_of((n,), d),)) for f in sorted(MANY) for n in sizes for d in DTYPES]
     with open_context() as context:
         plans = kernels_of(arithmetic_module(context, wanted), context, "cuda", EVERY)
     device = Simulated()
@@ -79,6 +78,18 @@ def test_a_norm_keeps_what_float32_loses(arrays: DeviceArrays) -> None:
     large = np.full(1, 4096.0 * 4096.0, np.float32)
     found = arrays.global_norm([placed(arrays, large), placed(arrays, one)])
     assert found == math.sqrt(2.0**48 + 20011)
+
+
+def test_a_tensor_gives_the_same_bits_with_others_and_alone(arrays: DeviceArrays) -> None:
+    """In launches of few kernels, however many tensors there are."""
+    tensors = [placed(arrays, numbers((math.prod(shape),), "f32", seed)) for seed, shape in enumerate(SHAPES * 40)]
+    program = arrays.kernels("squares", tuple([tensor.type for tensor in tensors]))
+    (step,) = program.plan.steps
+    assert isinstance(step.how, Launches)
+    assert len(step.how.kernels) < 12
+    for tensor, found in zip(tensors[:14], program(tensors), strict=False):
+        (alone,) = arrays.kernels("squares", (tensor.type,))([tensor])
+        assert found.numpy().tobytes() == alone.numpy().tobytes()
 
 
 def test_clipping_scales_down_alone(arrays: DeviceArrays) -> None:
