@@ -10,9 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sexpgpu.runtime.agree import differing, shown
+from sexpgpu.diag import SxError
+from sexpgpu.gpu.choices import Choices
+from sexpgpu.gpu.library.choice import Libraries
+from sexpgpu.gpu.sim import SimDriver
+from sexpgpu.plan.library import ProductGraph
+from sexpgpu.runtime.agree import differing, require_agreement, shown
+from sexpgpu.runtime.calls import contexts_of
+from sexpgpu.runtime.weights import initial_tensors
 from tests.gpu.machines import Machines, ended
 from tests.gpu.planted import ELEMENT, NUMBER, PARAMETER
+from tests.gpu.stacked import prepared
 from tests.gpu.test_engine import sexpgpu, tensors
 from tests.trace.experiments import write
 
@@ -53,6 +61,27 @@ def test_machines(tmp_path: Path) -> None:
     assert "expected: SHA-256 " in text
     assert other_text.startswith("E-DP-004\n")
     assert [path.name for path in sorted((machines.out / "checkpoints").iterdir())] == ["step-00000001"]
+
+
+def test_ranks_that_chose_other_ways_to_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXPGPU_DEVICES", "0,1")
+    product = ProductGraph((), 1.0, "none")
+    with prepared(write(tmp_path, run=RUN)) as (done, device, team):
+        assert done.experiment is not None
+        tensors = team.replicate(initial_tensors(team.calls[0], contexts_of(done.experiment), {}), done.experiment)
+        pools = [pool for pool in (device.pool, *device.others) if pool is not None]
+        for pool, way in zip(pools, ("cublasLt algorithm 1", "kernels"), strict=True):
+            assert isinstance(pool.driver, SimDriver)
+            pool.driver.libraries = Libraries({}, Choices())
+            pool.driver.libraries.chosen[product] = way
+        with pytest.raises(SxError) as raised:
+            require_agreement(4, team, tensors, done.experiment)
+        said = raised.value.diagnostic
+        assert said.code == "E-DP-004"
+        assert said.message.startswith("at the checkpoint of step 4 rank 1 computes ProductGraph(")
+        assert (said.expected, said.actual) == ("rank 0: cublasLt algorithm 1", "rank 1: kernels")
+        pools[1].driver.libraries.chosen[product] = "cublasLt algorithm 1"  # type: ignore[union-attr]
+        require_agreement(4, team, tensors, done.experiment)
 
 
 @pytest.mark.parametrize(
