@@ -7,8 +7,8 @@
     %h = sx.reshape %c : f32                   =>    %a = sx.cast %h : f32
 
 A cast to a narrower dtype goes in front of the views that are between it and what makes its operand, so that it can be
-computed where that is; one to a wider dtype goes behind the view that alone reads it, to its readers. Every element is
-cast as before, and none more than once.
+computed where that is; one to a wider dtype goes behind the views that alone read it, to their readers, where they show
+no element twice. Every element is cast as before.
 """
 
 from __future__ import annotations
@@ -96,19 +96,24 @@ def _hoist(cast: Any, context: Context, narrowed: dict[tuple[Any, DType, int], A
 
 
 def _sink(view: Any, context: Context) -> None:
-    """Show the operand of a widening cast that only this view reads, and cast what it shows."""
+    """Show the operand of a widening cast that only views of its parts read, and cast what is shown."""
     if not _view(view, PARTS):
         return
     value = view.operands[0]
     cast = value.owner
-    if isinstance(cast, ir.Block) or not _wider(cast) or len(list(value.uses)) > 1:
+    if isinstance(cast, ir.Block) or not _wider(cast):
+        return
+    readers = [use.owner.operation for use in value.uses]
+    parts = sum(type_of(reader.results[0]).size for reader in readers if _view(reader, PARTS))
+    if not all(_view(reader, PARTS) for reader in readers) or parts > type_of(value).size:
         return
     at = ir.InsertionPoint(view)
     shown = _like(view, cast.operands[0], at, type_of(cast.operands[0]).dtype, context)
     made = _like(cast, shown, at, type_of(value).dtype, context)
     view.results[0].replace_all_uses_with(made)
     context.erase(view)
-    context.erase(cast)
+    if len(readers) == 1:
+        context.erase(cast)
 
 
 def _like(op: Any, operand: Any, at: Any, dtype: DType, context: Context) -> Any:

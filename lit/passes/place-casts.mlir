@@ -34,3 +34,17 @@ func.func @widen(%x: tensor<32x64xbf16>) -> (tensor<4x8x32xf32>, tensor<32x64xf3
   %t = "sx.transpose"(%d) {perm = array<i64: 1, 0>} : (tensor<32x64xf32>) -> tensor<64x32xf32>
   return %s, %d, %t : tensor<4x8x32xf32>, tensor<32x64xf32>, tensor<64x32xf32>
 }
+
+// Parts of it are cast each for itself, where they are no more than the whole.
+// CHECK-LABEL: func.func @halves(
+// CHECK-NEXT: %[[A:.*]] = "sx.slice"(%arg0) {{.*}} -> tensor<32x16xbf16>
+// CHECK-NEXT: %[[B:.*]] = "sx.cast"(%[[A]]) {dtype = f32}
+// CHECK-NEXT: %[[C:.*]] = "sx.slice"(%arg0) {{.*}} -> tensor<32x16xbf16>
+// CHECK-NEXT: %[[D:.*]] = "sx.cast"(%[[C]]) {dtype = f32}
+// CHECK-NEXT: return %[[B]], %[[D]]
+func.func @halves(%x: tensor<32x32xbf16>) -> (tensor<32x16xf32>, tensor<32x16xf32>) {
+  %c = "sx.cast"(%x) {dtype = f32} : (tensor<32x32xbf16>) -> tensor<32x32xf32>
+  %a = "sx.slice"(%c) {start = array<i64: 0, 0>, step = array<i64: 1, 1>, stop = array<i64: 32, 16>} : (tensor<32x32xf32>) -> tensor<32x16xf32>
+  %b = "sx.slice"(%c) {start = array<i64: 0, 16>, step = array<i64: 1, 1>, stop = array<i64: 32, 32>} : (tensor<32x32xf32>) -> tensor<32x16xf32>
+  return %a, %b : tensor<32x16xf32>, tensor<32x16xf32>
+}
