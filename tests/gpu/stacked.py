@@ -33,9 +33,11 @@ def by(*degrees: int) -> Iterator[None]:
 
 
 @contextmanager
-def prepared(file: Path, selection: Selection | None = None) -> Iterator[tuple[Compilation, devices.Device, Team]]:
-    """An experiment prepared for the simulated device, or for as many as SEXPGPU_DEVICES names."""
-    with devices.opened("sim", several=True) as device, open_context() as context:
+def prepared(
+    file: Path, selection: Selection | None = None, kind: str = "sim"
+) -> Iterator[tuple[Compilation, devices.Device, Team]]:
+    """An experiment prepared for a device, the simulated one, or for as many as SEXPGPU_DEVICES names."""
+    with devices.opened(kind, several=True) as device, open_context() as context:
         done = compile_in(context, file, selection or Selection(), pipeline=None)
         kernels = devices.prepare_for(done, device)
         assert done.diagnostics.errors == []
