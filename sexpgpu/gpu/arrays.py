@@ -103,7 +103,7 @@ class DeviceArrays:
         self.pool.refused.clear()
         return told
 
-    def library_refusals(self) -> list[str]:
+    def library_news(self) -> list[str]:
         libraries = self.pool.driver.libraries
         return [] if libraries is None else libraries.news()
 

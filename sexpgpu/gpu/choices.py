@@ -1,6 +1,6 @@
 """What was measured on a device, in one file for all runs of a machine: seconds of each way to do a thing.
 
-    {"<key>": {"library": 1.2e-5, "kernels": 1.4e-5}, "<key>": {"1": 0.1289, "2": 0.1352, "4": 0.1302}}
+    {"<key>": {"cudnn": 1.2e-5, "kernels": 1.4e-5}, "<key>": {"1": 0.1289, "2": 0.1352, "4": 0.1302}}
 
 Whoever measures makes the key of all that the times depend on: what is computed, the device, the versions. Entries that
 somebody else wrote stay, whatever they hold. Delete the file to measure again.

@@ -96,8 +96,8 @@ class Arrays(Protocol):
         """The sizes of requests that were refused since this was asked last, whether or not a second try met them."""
         ...
 
-    def library_refusals(self) -> list[str]:
-        """What libraries of the device refused to compute since this was asked last, a line each, with the reason."""
+    def library_news(self) -> list[str]:
+        """What libraries of the device were chosen for, and what they refused, since this was asked last: lines."""
         ...
 
     def captured(self) -> Captured | None:
@@ -174,7 +174,7 @@ class HostArrays:
     def refusals(self) -> list[int]:
         return []
 
-    def library_refusals(self) -> list[str]:
+    def library_news(self) -> list[str]:
         return []
 
     def captured(self) -> Captured | None:

@@ -143,11 +143,11 @@ class Loop:
         self.status.update("running", facts)
 
     def _tell_refusals(self, step: int) -> None:
-        """What libraries refused to compute, and the device to give, during the step."""
+        """What libraries refused, or were found to be faster at, and the memory that the device refused."""
         arrays = self.trainer.calls.arrays
-        for line in arrays.library_refusals():
-            self.events.write("annotation", step, name="library", data={"refused": line})
-            self.progress.say(f"library: {line}; own kernels")
+        for line in arrays.library_news():
+            self.events.write("annotation", step, name="library", data={"text": line})
+            self.progress.say(f"library: {line}")
         for nbytes in arrays.refusals():
             self.events.write("annotation", step, name="memory", data={"refused": nbytes, "free": arrays.free_bytes()})
             self.progress.say(f"memory: allocation failed, {binary_size(nbytes)} at step {step}; caches were let go")

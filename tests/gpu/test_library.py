@@ -69,6 +69,16 @@ def test_the_faster_is_remembered(plans: DevicePlans, tmp_path: Path) -> None:
         assert stand_in.calls == ["product"] * calls
 
 
+def test_what_was_measured_is_told_once(plans: DevicePlans, tmp_path: Path) -> None:
+    driver = SimDriver(Checks())
+    libraries = everything(Source("stand-in 1", StandIn(driver).ways), Choices(tmp_path / "choices.json"))
+    ran(plans, operands(), libraries, driver)
+    (way,) = libraries.chosen.values()
+    taken = int(way == "library")
+    assert libraries.news() == [f"stand-in 1 computes {taken} of 1 kinds of steps that were measured"]
+    assert libraries.news() == []
+
+
 def test_a_way_that_was_not_there_is_measured(plans: DevicePlans, tmp_path: Path) -> None:
     """As with the algorithms of a library that were others when the file was written."""
     file = tmp_path / "choices.json"
@@ -121,7 +131,9 @@ def test_why_a_library_refuses_is_kept(plans: DevicePlans) -> None:
     (wanted,) = ran(plans, operands(), None, SimDriver(Checks()))
     np.testing.assert_array_equal(found, wanted)
     assert libraries.refused == {libraries_of(plans)[0]: "no algorithm"}
-    wanted_line = "stand-in 1 does not compute a product of bf16[1, 192, 160] and bf16[1, 160, 224]: no algorithm"
+    wanted_line = (
+        "stand-in 1 does not compute a product of bf16[1, 192, 160] and bf16[1, 160, 224]: no algorithm; own kernels"
+    )
     assert libraries.news() == [wanted_line]
     assert libraries.news() == [], "told once"
 

@@ -53,14 +53,21 @@ class Libraries:
     refused: dict[Library, str] = field(factory=dict, init=False)
     _ready: dict[Library, Ways] = field(factory=dict, init=False)
     _news: list[str] = field(factory=list, init=False)
+    _counted: dict[str, int] = field(factory=dict, init=False)
 
     def absent(self) -> list[str]:
         """Why libraries are not there, one line each."""
         return list(dict.fromkeys(source for source in self.sources.values() if isinstance(source, str)))
 
     def news(self) -> list[str]:
-        """What was refused since this was asked last, one line each."""
+        """What was refused and chosen since this was asked last, a line each."""
         told, self._news = self._news, []
+        for source in dict.fromkeys(self.sources.values()):
+            mine = [way for graph, way in self.chosen.items() if self.sources.get(type(graph)) is source]
+            if not isinstance(source, str) and len(mine) > self._counted.get(source.name, 0):
+                self._counted[source.name] = len(mine)
+                taken = sum(way != KERNELS for way in mine)
+                told.append(f"{source.name} computes {taken} of {len(mine)} kinds of steps that were measured")
         return told
 
     def choose(self, driver: Driver, how: Launches, sizes: Sequence[int], own: Commands) -> Execute | None:
@@ -95,7 +102,7 @@ class Libraries:
 
     def _refuse(self, library: Library, source: Source, reason: str) -> None:
         self.refused[library] = reason
-        self._news.append(f"{source.name} does not compute {shown(library)}: {reason}")
+        self._news.append(f"{source.name} does not compute {shown(library)}: {reason}; own kernels")
 
     def _measured(
         self, driver: Driver, library: Library, source: Source, sizes: Sequence[int], own: Commands
