@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TextIO
 
 from sexpgpu import __version__, knobs
 from sexpgpu.diag import Diagnostic
@@ -19,14 +20,17 @@ from sexpgpu.runtime.start import Start
 _SLACK = 256  # bytes: what a small array takes of a message beside its elements
 
 
-def meet(team: Team, plan: Plan, start: Start, data: Data, signals: Signals) -> None:
+def meet(team: Team, plan: Plan, start: Start, data: Data, signals: Signals, stream: TextIO | None) -> None:
     """Wait until all machines of the run are there and are about to do the same; nothing where there is one.
 
-    `E-DP-006` where one differs, `E-DP-007` where one does not come.
+    `stream` is told of the waiting. `E-DP-006` where one differs, `E-DP-007` where one does not come.
     """
     if team.peers is None:
         return
     experiment = team.calls[0].engine.experiment
+    if stream is not None:
+        stream.write(f"machine {team.machine} of {team.machines}: waiting for the others at {team.peers.place}\n")
+        stream.flush()
     team.peers.meet(facts_of(team, team.peers, plan, start, data), largest_message(experiment), signals)
 
 

@@ -72,6 +72,11 @@ class RunOptions:
     report: Callable[[Diagnostic], None] = _ignore
     stream: TextIO = field(factory=lambda: sys.stderr)
 
+    @property
+    def told(self) -> TextIO | None:
+        """Who hears of progress."""
+        return None if self.quiet else self.stream
+
 
 @frozen
 class RunResult:
@@ -133,7 +138,7 @@ def _run_with(team: Team, options: RunOptions, reports: _Reports, signals: Signa
         path = choose_directory(experiment, options.runs, options.out, options.resume)
         with RunDirectory(path) as directory:
             accepted = _accept(directory, experiment, options, reports, team)
-            meet(team, accepted.plan, accepted.start, accepted.loaders.data, signals)
+            meet(team, accepted.plan, accepted.start, accepted.loaders.data, signals, options.told)
             directory.create()
             return _run_in(directory, accepted, team, options, reports, signals)
     except Stopped:
@@ -147,7 +152,7 @@ def _follow(team: Team, options: RunOptions, reports: _Reports, signals: Signals
     if options.resume is not None:
         path = choose_directory(experiment, options.runs, options.out, options.resume)
     accepted = _accept(RunDirectory(path), experiment, options, reports, team)
-    meet(team, accepted.plan, accepted.start, accepted.loaders.data, signals)
+    meet(team, accepted.plan, accepted.start, accepted.loaders.data, signals, options.told)
     try:
         here = follower(team, accepted.loaders, accepted.plan, accepted.start)
         code = here.run()

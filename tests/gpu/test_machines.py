@@ -102,6 +102,7 @@ def test_machine_0_alone_writes_the_run(machines: Machines, tmp_path: Path) -> N
     second = machines.start(1)
     (code, told), (other_code, other_told) = ended([first, second])
     assert (code, other_code) == (0, 0), told + other_told
+    assert f"machine 1 of 2: waiting for the others at 127.0.0.1:{machines.port}\n" in other_told
     assert "machine 1 of 2: finished at step 2 of 2" in other_told
     assert not other.exists()
     assert {path.name for path in (tmp_path / "machines").iterdir()} >= {"events.jsonl", "status.json", "checkpoints"}
