@@ -144,7 +144,7 @@ class _Walk:
             store(k, operand, self._at(number), state, 0)
 
     def _at(self, number: Index) -> Place:
-        """A place of its own wherever one is asked for: its coordinates, once worked out, are of that loop or condition."""
+        """A place of its own for whoever asks: coordinates, once worked out, are those of a loop or condition."""
         return Place(self.shape, None, known_number=number)
 
     def _turns(self, number: Index, first: Index, count: int, states: Sequence[Reg]) -> list[Reg]:
