@@ -86,7 +86,7 @@ class _Guest:
 
 
 @define(eq=False)
-class Gathering:
+class Arrivals:
     """Machine 0 waits for the others. `facts` are its own; `arrived` are the machines that may begin, by number."""
 
     listener: socket.socket
@@ -194,7 +194,7 @@ class Gathering:
 
 
 def join(place: Place, number: int, facts: Facts, stopped: Callable[[], bool]) -> socket.socket:
-    """The connection of machine `number` to machine 0, when all are there; errors as in `Gathering.run`."""
+    """The connection of machine `number` to machine 0, when all are there; errors as in `Arrivals.run`."""
     deadline = time.monotonic() + place.wait
     reason = "nobody listens there"
     while time.monotonic() < deadline:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from attrs import define, field, frozen
 
 from sexpgpu.diag import Diagnostic, SxError, error
-from sexpgpu.runtime.meeting import Facts, Gathering, Place, join, listen
+from sexpgpu.runtime.meeting import Facts, Arrivals, Place, join, listen
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.wire import Bounds, Frame, Kind, Lost, Wire
 
@@ -67,11 +67,11 @@ class Peers:
             connection = join(self.place, self.rank, facts, signals.stopped)
             self._wires = {0: Wire(connection, silence)}
         else:
-            gathering = Gathering(self._listener, self.place, self.count, facts)
+            arrivals = Arrivals(self._listener, self.place, self.count, facts)
             try:
-                found = gathering.run(signals.stopped)
+                found = arrivals.run(signals.stopped)
             except BaseException:
-                gathering.close()
+                arrivals.close()
                 raise
             finally:
                 self._listener.close()

@@ -14,7 +14,7 @@ import pytest
 from attrs import define, field
 
 from sexpgpu.diag import Diagnostic, SxError
-from sexpgpu.runtime.meeting import Facts, Gathering, Place, Stopped, join, listen
+from sexpgpu.runtime.meeting import Facts, Arrivals, Place, Stopped, join, listen
 from sexpgpu.runtime.peers import Peers, Told
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.wire import MAGIC, Bounds, Kind, Lost, Wire, head
@@ -65,10 +65,10 @@ class Background:
 
 
 @contextmanager
-def gathering(where: Place, count: int = 2, facts: Facts = FACTS) -> Iterator[tuple[Gathering, Background]]:
+def gathering(where: Place, count: int = 2, facts: Facts = FACTS) -> Iterator[tuple[Arrivals, Background]]:
     """Machine 0, waiting in a thread."""
     listener = listen(where)
-    found = Gathering(listener, where, count, facts)
+    found = Arrivals(listener, where, count, facts)
     waiting = Background(lambda: found.run(never))
     yield found, waiting
     waiting.thread.join(30)
@@ -159,7 +159,7 @@ def test_a_signal_stops_the_waiting() -> None:
     with pytest.raises(Stopped):
         join(where, 1, FACTS, lambda: True)
     with listen(where) as listener, pytest.raises(Stopped):
-        Gathering(listener, where, 2, FACTS).run(lambda: True)
+        Arrivals(listener, where, 2, FACTS).run(lambda: True)
     assert time.monotonic() - began < 5
 
 
