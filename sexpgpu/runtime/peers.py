@@ -14,7 +14,7 @@ from typing import Any, Literal
 from attrs import define, field, frozen
 
 from sexpgpu.diag import Diagnostic, SxError, error
-from sexpgpu.runtime.meeting import Facts, Arrivals, Place, join, listen
+from sexpgpu.runtime.meeting import Arrivals, Facts, Place, join, listen
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.wire import Bounds, Frame, Kind, Lost, Wire
 

@@ -14,7 +14,7 @@ import pytest
 from attrs import define, field
 
 from sexpgpu.diag import Diagnostic, SxError
-from sexpgpu.runtime.meeting import Facts, Arrivals, Place, Stopped, join, listen
+from sexpgpu.runtime.meeting import Arrivals, Facts, Place, Stopped, join, listen
 from sexpgpu.runtime.peers import Peers, Told
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.wire import MAGIC, Bounds, Kind, Lost, Wire, head
