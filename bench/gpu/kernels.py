@@ -191,7 +191,8 @@ def _drawn(given: Input, rng: np.random.Generator) -> Array:
     type = given.type
     if not type.is_float:
         return np.asarray(rng.integers(2, size=type.shape), numpy_dtype(type.dtype))
-    width = 1 / math.sqrt(max(type.shape[-1:], default=1)) if given.role == "param" and type.rank > 1 else 0.5
+    matrix = given.role in ("param", "narrow") and type.rank > 1
+    width = 1 / math.sqrt(max(type.shape[-1:], default=1)) if matrix else 0.5
     array = np.asarray(rng.normal(0.0, width, type.shape), numpy_dtype(type.dtype))
     if given.role in ("state", "buffer", "ctx"):
         array = np.abs(array)
