@@ -27,7 +27,6 @@ from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.signature import read_inputs, read_outputs, type_of, write_signature
 from sexpgpu.experiment import Input, Output
 from sexpgpu.passes.base import Pass, graphs
-from sexpgpu.passes.flow import operations_of
 
 STACK, OWN, STACKED = "sx.stack", "sx.own", "sx.stacked"
 """On a graph: the degrees wanted, and the paths of buffers of which each microbatch has its own. On a stacked one: its
@@ -84,7 +83,7 @@ def _stacked(func: Any, degree: int, own: Collection[str], context: Context) -> 
             if argument not in shared:
                 values[argument] = block.add_argument(argument.type, argument.location)
                 given.append(evolve(slot, part=number))
-    operations = operations_of(func)
+    operations = [op.operation for op in func.regions[0].blocks[0].operations]
     end = operations.pop()
     places: dict[Any, list[int]] = {}
     for value, output in zip(end.operands, outputs, strict=True):

@@ -146,7 +146,7 @@ def trace_in(
 
                 write_budget(done.traced, done.module)
             if done.traced is not None and done.traced.run.microbatches > 1:
-                from sexpgpu.driver.stacking import ask_for_stacks  # asked for by few
+                from sexpgpu.driver.degrees import ask_for_stacks  # asked for by few
 
                 ask_for_stacks(done.traced, done.module)
     except SxError as fault:

@@ -10,10 +10,11 @@ from attrs import evolve
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.compile import Compilation, conclude, finish
+from sexpgpu.driver.degrees import ask_for_stacks
 from sexpgpu.driver.lowered_device import lowering_below
 from sexpgpu.driver.pipeline import Passes, run_named, whole
 from sexpgpu.driver.planning import folder_for, kept_graphs, key_for
-from sexpgpu.driver.stacking import Chosen, ask_for_stacks, drop, with_predictions
+from sexpgpu.driver.stacking import Chosen, drop, with_predictions
 from sexpgpu.driver.traffic import CHIPS
 from sexpgpu.passes.base import Timing, graphs
 from sexpgpu.plan.records import DevicePlans

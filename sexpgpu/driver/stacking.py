@@ -14,38 +14,18 @@ from typing import Any
 from attrs import evolve, field, frozen
 from mlir import ir
 
+from sexpgpu.driver.degrees import degrees_of
 from sexpgpu.driver.traffic import Chip, copied, total, traffic_of
-from sexpgpu.experiment import Experiment, RunConfig
+from sexpgpu.experiment import Experiment
 from sexpgpu.passes.base import graphs
-from sexpgpu.passes.stack import write_degrees
 from sexpgpu.plan.allocation import device_bytes
 from sexpgpu.plan.records import DevicePlans, GraphPlan, Launches, Stacked
 from sexpgpu.runtime.stacking import MEASURED, milliseconds
-from sexpgpu.trace.assemble import TRAIN, Traced
 
 NEAR = 0.05
 """What predictions differ by at least where they are believed."""
 CALL = 2e-5
 """Seconds between a call of a graph and the next: the host finds the arrays, and the device starts a captured graph."""
-
-
-def degrees_of(run: RunConfig, share: int) -> tuple[int, ...]:
-    """The degrees by which a device may run `share` microbatches of a step: 1, 2 and 4 where they divide it, or 3.
-
-    A higher one would save little more: what is shared is paid for once a call, while what is compiled grows.
-    """
-    if run.deterministic:
-        return (1,)
-    return tuple([d for d in (1, 2, 3, 4) if share % d == 0 and (d != 3 or share % 2)])
-
-
-def ask_for_stacks(traced: Traced, module: Any, degrees: Collection[int] | None = None) -> None:
-    """Tell the pass `stack` by which degrees a GPU may want the train graph of `module`: by all of them by default."""
-    wanted = degrees_of(traced.run, traced.run.microbatches) if degrees is None else degrees
-    own = [buffer.path for buffer in traced.buffers if buffer.per_microbatch]
-    for func in graphs(module):
-        if "sx.graph" in func.attributes and ir.StringAttr(func.attributes["sx.graph"]).value == TRAIN:
-            write_degrees(func, wanted, own)
 
 
 @frozen

@@ -14,9 +14,10 @@ from attrs import evolve
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver import stacking
 from sexpgpu.driver.compile import compile_in
+from sexpgpu.driver.degrees import degrees_of
 from sexpgpu.driver.device_memory import device_needs
 from sexpgpu.driver.devices import opened, prepare_for, stacking_of
-from sexpgpu.driver.stacking import Choosing, Chosen, choose, degrees_of, predict
+from sexpgpu.driver.stacking import Choosing, Chosen, choose, predict
 from sexpgpu.experiment import RunConfig
 from sexpgpu.gpu.choices import Choices
 from sexpgpu.lang.limits import run_deep

@@ -10,10 +10,10 @@ import pytest
 from sexpgpu.dialects.context import open_context
 from sexpgpu.dialects.signature import read_graph
 from sexpgpu.driver.compile import Compilation, compile_in, conclude, finish
+from sexpgpu.driver.degrees import ask_for_stacks
 from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.driver.pipeline import run_named
 from sexpgpu.driver.planning import plans_of
-from sexpgpu.driver.stacking import ask_for_stacks
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.passes.base import graphs, run_pipeline
