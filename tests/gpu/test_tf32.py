@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 from attrs import evolve
 
+from bench.gpu.assemble import CHIPS, Assembling
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import open_context
 from sexpgpu.dialects.opdef import parse_type
 from sexpgpu.driver.pipeline import steps_of, whole
 from sexpgpu.interp.reference import evaluate
 from sexpgpu.passes import PASSES
-from sexpgpu.passes.base import graphs, parse_pass
+from sexpgpu.passes.base import graphs, parse_pass, run_pipeline
 from sexpgpu.passes.gpu import product
+from sexpgpu.passes.gpu.plans import device_plans_of
 from sexpgpu.passes.gpu.product_tiling import TF32, Problem, Tiling, tiling_of
 from sexpgpu.passes.to_gpu import ToGpu
 from sexpgpu.runtime import machines
@@ -183,3 +185,21 @@ def test_machines_that_differ_in_it_are_no_run(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv("SEXPGPU_TF32", switch)
         found.append(machines.facts_of(team, peers, plan, start, {}))
     assert [name for name in found[0] if found[0][name] != found[1][name]] == ["products of f32"]
+
+
+@pytest.mark.parametrize("swapped", ["", "xy"])
+def test_no_product_spills(swapped: str) -> None:
+    """For every chip, by nvJitLink: large, ragged, narrow and deep ones, as the model cuts them."""
+    pytest.importorskip("cuda.bindings.nvjitlink")
+    to = Assembling()
+    for rows, columns, depth in ((1024, 1024, 512), (513, 130, 1025), (2049, 36, 100), (64, 96, 8192)):
+        types = [parse_type(type) for type in factors("f32", rows, columns, depth, swapped)]
+        for chip in CHIPS:
+            with open_context() as context:
+                module = function(context, types, multiplied(swapped))
+                specs = [step.spec for step in steps_of(f"cuda:{chip},tf32")]
+                run_pipeline(module, context, [parse_pass(spec, PASSES) for spec in specs])
+                to.add("tf32", chip, device_plans_of(module))
+    assert to.refused == []
+    assert len(to.kernels) >= 4 * len(CHIPS)
+    assert [kernel.named for kernel in to.kernels if kernel.spilled or kernel.local] == []
