@@ -42,6 +42,21 @@ func.func @readers(%x: tensor<512x128xbf16>, %w: tensor<128x256xbf16>) -> (tenso
   return %s, %t : tensor<512x256xf32>, tensor<256xf32>
 }
 
+// A bias that is cast for several products is cast by each.
+// CHECK-LABEL: func.func @shared(
+// CHECK-NEXT: %[[P:.*]] = call @product_3(%arg2, %arg0, %arg1)
+// CHECK-NEXT: %[[Q:.*]] = call @product_4(%arg2, %[[P]], %arg1)
+// CHECK-NEXT: return %[[Q]]
+func.func @shared(%x: tensor<256x512xbf16>, %w: tensor<512x512xbf16>, %b: tensor<512xf32>) -> tensor<256x512xbf16> {
+  %v = "sx.broadcast"(%b) {shape = array<i64: 256, 512>} : (tensor<512xf32>) -> tensor<256x512xf32>
+  %c = "sx.cast"(%v) {dtype = bf16} : (tensor<256x512xf32>) -> tensor<256x512xbf16>
+  %p = "sx.matmul"(%x, %w) : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %y = "sx.add"(%p, %c) : (tensor<256x512xbf16>, tensor<256x512xbf16>) -> tensor<256x512xbf16>
+  %q = "sx.matmul"(%y, %w) : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %z = "sx.add"(%q, %c) : (tensor<256x512xbf16>, tensor<256x512xbf16>) -> tensor<256x512xbf16>
+  return %z : tensor<256x512xbf16>
+}
+
 // CHECK: func.func private @row_1(
 // CHECK-NEXT: "sx.cast"(%arg0) {dtype = f32}
 // CHECK-NEXT: "sx.softmax"

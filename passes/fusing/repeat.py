@@ -7,8 +7,8 @@
 Reading %n goes, and so does writing it where nothing else reads it; reading what group 2 did not read before comes
 instead. Only operations by elements that cost next to nothing are repeated, and only where bytes are saved.
 
-On a GPU a cast to a wider dtype goes to all groups that read it at once, where that saves bytes in all: no group then
-writes what is twice as large as what it was made of.
+On a GPU a cast to a wider dtype, or of what is repeated, goes to all groups that read it, where that saves bytes in all:
+no group then writes what is larger than what it was made of.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sexpgpu.dialects.opdef import Pointwise
 from sexpgpu.passes.fusing.clusters import MOST, Cluster, Clustering
 from sexpgpu.passes.fusing.lines import Ints
 from sexpgpu.passes.fusing.reading import ARGUMENT, Reading, add_operation, add_value
+from sexpgpu.passes.fusing.seeds import follows
 
 
 def repeat(clustering: Clustering) -> int:
@@ -67,7 +68,7 @@ def _takers(clustering: Clustering, op: int, home: Cluster) -> dict[Cluster, Int
     saved = 0
     takers: dict[Cluster, Ints] = {}
     for cluster in readers:
-        if cluster is None or cluster.seed in ("product", "update"):
+        if cluster is None or cluster.seed == "update":
             continue
         roots = _read_from_others(clustering, cluster)
         fit = _fit(clustering, cluster, op) if roots[root] else None
@@ -87,6 +88,8 @@ def _fit(clustering: Clustering, cluster: Cluster, op: int) -> Ints | None:
     reading = clustering.reading
     if cluster.region or reading.clone[op]:
         return None
+    if cluster.seed == "product":
+        return cluster.lead if follows(clustering, op, cluster) else None
     fit = clustering.unfit(op, reading.treatments[op][0], cluster)
     return None if isinstance(fit, str) else fit
 

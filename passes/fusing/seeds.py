@@ -135,13 +135,25 @@ def join_product(clustering: Clustering, op: int, cluster: Cluster) -> bool:
     return True
 
 
+def follows(clustering: Clustering, op: int, cluster: Cluster) -> bool:
+    """Whether a product's epilogue can compute an operation by elements of what is repeated, in the product's shape."""
+    reading = clustering.reading
+    product = reading.types[reading.results[cluster.ops[0]][0]]
+    return len(cluster.ops) < MOST and reading.treatments[op][0].largest == product.size and _repeats(reading, op)
+
+
+def _repeats(reading: Reading, op: int) -> bool:
+    """Whether all that an operation reads repeats something smaller."""
+    return all(reading.moved[v] < reading.types[v].nbytes for v in reading.operands[op])
+
+
 def serves(clustering: Clustering, op: int) -> bool:
     """Whether an operation by elements is alone and of what is repeated: a bias that is cast, say."""
     reading = clustering.reading
     home = clustering.home[op]
     if home is None or home.ops != [op] or home.seed or not isinstance(reading.kinds[op], Pointwise):
         return False
-    return all(reading.moved[v] < reading.types[v].nbytes for v in reading.operands[op])
+    return _repeats(reading, op)
 
 
 def _ends(reading: Reading, op: int) -> bool:

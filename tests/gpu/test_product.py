@@ -157,6 +157,17 @@ def test_casts_of_factors_and_of_the_result() -> None:
     assert len(device.launches()) == 1
 
 
+def test_a_bias_that_is_cast_for_two_products() -> None:
+    def build(b: Builder, values: Sequence[Val]) -> Sequence[Val]:
+        x, w, bias = values
+        once = b("cast", b("broadcast", bias, shape=(70, 48)), dtype="bf16")
+        y = b("add", b("matmul", x, w), once)
+        return [b("add", b("matmul", y, w), once)]
+
+    device = agrees(["bf16[70, 48]", "bf16[48, 48]", "f32[48]"], build)
+    assert len(device.launches()) == 2
+
+
 def test_slices_and_repeated_factors() -> None:
     def build(b: Builder, values: Sequence[Val]) -> Sequence[Val]:
         x, w = values
