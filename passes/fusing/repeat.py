@@ -7,8 +7,8 @@
 Reading %n goes, and so does writing it where nothing else reads it; reading what group 2 did not read before comes
 instead. Only operations by elements that cost next to nothing are repeated, and only where bytes are saved.
 
-On a GPU a cast to a wider dtype, or of what is repeated, goes to all groups that read it, where that saves bytes in all:
-no group then writes what is larger than what it was made of.
+On a GPU a cast to a wider dtype, or of what is repeated, goes to all groups that read it, where that saves bytes: no
+group then writes what is larger than what it was made of.
 """
 
 from __future__ import annotations
