@@ -7,17 +7,20 @@ from typing import Any
 
 from mlir import ir
 
+from sexpgpu.dialects.context import Context
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.gpu.modules import binaries, chip_of, ptx_of
 from sexpgpu.passes.planned import plan_of
 from sexpgpu.plan.records import DevicePlans, PtxModule
 
 
-def device_plans_of(module: Any) -> DevicePlans:
+def device_plans_of(module: Any, context: Context | None = None) -> DevicePlans:
     """The plans of every graph that takes something, by symbol, and the compiled kernels that they launch, where
-    there are any.
+    there are any. Right behind `plan-memory` the `context` has what that found.
     """
-    plans = [plan_of(func) for func in graphs(module) if len(func.regions[0].blocks[0].arguments)]
+    found = context.found if context is not None else {}
+    taking = [func for func in graphs(module) if len(func.regions[0].blocks[0].arguments)]
+    plans = [plan_of(func, found.get((module, ir.StringAttr(func.attributes["sym_name"]).value))) for func in taking]
     return DevicePlans({plan.spec.symbol: plan for plan in plans}, *modules_of(module))
 
 

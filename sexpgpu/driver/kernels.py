@@ -83,7 +83,7 @@ def _compiled(done: Compilation, chip: str, pipeline: str, decide: Decide, ident
             return
         conclude(done, map(read_graph, graphs(module)))
         assert done.experiment is not None
-        planned = with_predictions(done.experiment, _plans_of(module), module, CHIPS[chip])
+        planned = with_predictions(done.experiment, _plans_of(module, done.context), module, CHIPS[chip])
         if done.chosen is None:
             done.chosen = decide(planned, identity)
         drop(planned, module, {way.degree for way in planned.stacked} - {1, *done.chosen.degrees})
@@ -128,7 +128,7 @@ def kernels_of(module: Any, context: Context, pipeline: str, passes: Passes) -> 
     return kept
 
 
-def _plans_of(module: Any) -> DevicePlans:
+def _plans_of(module: Any, context: Context | None = None) -> DevicePlans:
     from sexpgpu.passes.gpu.plans import device_plans_of  # which needs MLIR's GPU dialects
 
-    return device_plans_of(module)
+    return device_plans_of(module, context)
