@@ -30,9 +30,13 @@ class Events:
         return found
 
 
-def run(file: Path, out: Path, *arguments: str) -> Events:
-    """`sexpgpu run FILE --out OUT …` in its own process. A run that fails ends ours, its diagnostics shown."""
-    command = [sys.executable, "-m", "sexpgpu", "run", str(file), "--out", str(out), "--quiet", *arguments]
+def run(file: Path, out: Path, *arguments: str, devices: str = "0") -> Events:
+    """`sexpgpu run FILE --out OUT …` in its own process, on one device, or on those with these numbers.
+
+    A run that fails ends ours, its diagnostics shown.
+    """
+    command = ["env", f"SEXPGPU_DEVICES={devices}", sys.executable, "-m", "sexpgpu", "run", str(file)]
+    command += ["--out", str(out), "--quiet", *arguments]
     if code := subprocess.run(command, check=False).returncode:
         sys.exit(f"exit code {code} from: {shlex.join(command)}")
     lines = (out / "events.jsonl").read_text(encoding="utf-8").splitlines()

@@ -238,6 +238,8 @@ PARTS = {
                              (Stepped("gpt", "gpt", _TOY_GPT),)),
     "step-gpt2": Part("steps", 120.0,
                       tuple(Stepped(f"GPT-2 124M, batch {n}", "gpt", {**_GPT2, "batch": n}) for n in (8, 32)), ()),
+    "ranks": Part("ranks", 40.0, (Stepped("mlp 4096, batch 1024", "mlp", {"width": 4096, "batch": 1024}),),
+                  (Stepped("mlp", "mlp", {"width": 16, "batch": 4}),)),
     "products": Part("products", 45.0, (PRODUCTS,), ((Product(48, 40, 32), Product(17, 24, 19, "f32", "tn")),)),
     "convolutions": Part("convolutions", 15.0, (CONVOLUTIONS,), (TOY_CONVOLUTIONS,)),
     "attention": Part("attention", 45.0, (ATTENTION,), ((Attention(1, 2, 40, 32),),)),

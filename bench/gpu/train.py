@@ -27,19 +27,19 @@ def rows(setting: Setting, case: Trained) -> Iterator[Row]:
             write_mnist(folder / "mnist")
             flags = (*flags, "--set", f"data={folder / 'mnist'}")
         ours, cpu = (run(case.file, folder / device, "--device", device, *flags) for device in (setting.device, "cpu"))
-        yield compared(case, ours, cpu)
+        yield compared(case, ours, cpu, "cpu")
 
 
-def compared(case: Trained, ours: Events, cpu: Events) -> Row:
-    """Whether two runs' losses are as near as the case wants them."""
-    mine, theirs = (list(events.series("step", "train/loss").values()) for events in (ours, cpu))
+def compared(case: Trained, ours: Events, other: Events, which: str) -> Row:
+    """Whether the losses of a run are as near to those of another, on `which`, as the case wants them."""
+    mine, theirs = (list(events.series("step", "train/loss").values()) for events in (ours, other))
     if len(mine) != len(theirs) or not mine:
-        return Row("", case.name, ok=False, note=f"{len(mine)} losses, on the cpu {len(theirs)}")
+        return Row("", case.name, ok=False, note=f"{len(mine)} losses, on {which} {len(theirs)}")
     early = max(_apart(a, b) for a, b in zip(mine[:EARLY], theirs[:EARLY], strict=True))
     tail = max(1, len(mine) // 10)
     ends = [math.fsum(losses[-tail:]) / tail for losses in (mine, theirs)]
     late = _apart(*ends)
-    note = f"against cpu: first {min(EARLY, len(mine))} within {early:.1e}, end {late:.1e}"
+    note = f"against {which}: first {min(EARLY, len(mine))} within {early:.1e}, end {late:.1e}"
     return Row("", case.name, ends[0], ends[1], "loss", early <= case.early and late <= case.late, note)
 
 

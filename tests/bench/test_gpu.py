@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.curves.product import Events
-from bench.gpu import convolutions, kernels, products
+from bench.gpu import convolutions, kernels, products, ranks
 from bench.gpu.cases import HERE, PARTS, TOY_CONVOLUTIONS, TOY_TRAIN, Checked, Setting, Stepped, Trained
 from bench.gpu.reference import asked
 from bench.gpu.rows import Row, append, read, table
@@ -44,6 +44,14 @@ def test_it_runs_on_the_simulator(tmp_path: Path) -> None:
     }  # fmt: skip
     assert all(row["theirs"] is None for row in record["rows"])
     assert record["machine"]["device"] == "sim"
+
+
+def test_several_gpus_beside_one() -> None:
+    losses, step = ranks.rows(Setting("sim", "toy", "", 60), PARTS["ranks"].toy[0])
+    assert losses.ok
+    assert losses.note.startswith("against one GPU: first 2 within ")
+    assert step.ours is not None
+    assert step.note.startswith("one GPU ")
 
 
 def test_a_wrong_kernel_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,10 +113,10 @@ def test_losses_that_part_fail() -> None:
         return Events(tuple([{"event": "step", "step": n, "metrics": {"train/loss": x}} for n, x in enumerate(losses)]))
 
     case = TOY_TRAIN[0]
-    assert compared(case, events(2.0, 1.0), events(2.0, 1.0)).ok
-    assert compared(case, events(2.1, 1.0), events(2.0, 1.0)).ok is False
-    assert compared(case, events(2.0, float("nan")), events(2.0, 1.0)).ok is False
-    assert compared(case, events(2.0), events(2.0, 1.0)).ok is False
+    assert compared(case, events(2.0, 1.0), events(2.0, 1.0), "cpu").ok
+    assert compared(case, events(2.1, 1.0), events(2.0, 1.0), "cpu").ok is False
+    assert compared(case, events(2.0, float("nan")), events(2.0, 1.0), "cpu").ok is False
+    assert compared(case, events(2.0), events(2.0, 1.0), "cpu").ok is False
 
 
 def test_a_case_that_fails_or_takes_too_long_is_a_row(tmp_path: Path) -> None:
