@@ -66,6 +66,25 @@ def test_two_machines_of_two_gpus_train_the_bits_of_four_ranks(machines: Machine
     same(one_machine(file, 4), trained(machines, SEXPGPU_NODE_GRADIENTS="f32", SEXPGPU_DEVICES="0,1"))
 
 
+PRECISE = "(defun prepare (batch) (values (cast (field batch 'x) :float) (field batch 'y)))"
+
+
+@pytest.mark.parametrize(
+    ("count", "parts"),
+    [
+        pytest.param(2, {"run": "(defrun :steps 2 :microbatches 2 :seed 1 :precision :bf16)"}, id="bf16"),
+        pytest.param(
+            2, {"run": "(defrun :steps 2 :microbatches 2 :seed 1 :precision :f64)", "prepare": PRECISE}, id="f64"
+        ),
+        pytest.param(3, {"run": "(defrun :steps 3 :microbatches 3 :seed 1)"}, id="three machines"),
+    ],
+)
+def test_precisions_and_more_machines(machines: Machines, tmp_path: Path, count: int, parts: dict[str, str]) -> None:
+    machines.count = count
+    file = write(tmp_path, model=MODEL, **parts)
+    same(one_machine(file, count), trained(machines, SEXPGPU_NODE_GRADIENTS="f32"))
+
+
 def test_a_deterministic_run_is_that_of_one_device_whatever_gradients_travel_as(
     machines: Machines, tmp_path: Path
 ) -> None:
