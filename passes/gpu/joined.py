@@ -42,9 +42,9 @@ def _attends(op: Any) -> bool:
 def _joining(op: Any) -> Any:
     """The call of a group that joins all results of an operation, and is all that reads them."""
     found = [_reader(value) for value in op.results]
-    call = found[0]
-    if call is None or any(other != call for other in found) or group_of(call) is None:
+    if any(reader is None for reader in found) or len(set(found)) != 1 or group_of(found[0]) is None:
         return None
+    call = found[0]
     reads = len(op.results) == len(call.operands) == len(set(call.operands))
     return call if reads and len(call.results) == 1 and _joins(callee(call)) else None
 
