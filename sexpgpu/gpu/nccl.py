@@ -8,6 +8,7 @@ broadcasts and our own kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -89,7 +90,8 @@ class NcclCollective:
 
     def close(self) -> None:
         for made in self.communicators:
-            made.destroy()
+            with suppress(Exception):  # one that a fault has broken is gone already
+                made.destroy()
 
 
 def _memory(address: int, count: int, dtype: np.dtype[Any]) -> _Memory:
