@@ -22,8 +22,11 @@ OWN = 3
 """Kernels of the gradients themselves."""
 
 
-def launched(dtype: str, shared: int, starts: Sequence[int], width: int) -> int:
-    """How many kernels give the gradients of attention of 4 heads of 16 side by side, each from its start on."""
+def launched(dtype: str, shared: int, starts: Sequence[int], width: int, *, read: bool = False) -> int:
+    """How many kernels give the gradients of attention of 4 heads of 16 side by side, each from its start on.
+
+    With `read` something else reads one of them as well.
+    """
     q, k, line = f"{dtype}[2, 4, 37, 16]", f"{dtype}[2, {shared}, 37, 16]", "f32[2, 4, 37]"
     form: dict[str, Any] = {"scale": 0.3, "causal": True, "window": 0, "rounded": dtype == "bf16"}
     given = sample(q, line, q, k, k, q, line, **form)
@@ -31,22 +34,24 @@ def launched(dtype: str, shared: int, starts: Sequence[int], width: int) -> int:
 
     def build(b: Builder, values: Sequence[Val]) -> Sequence[Val]:
         total = None
-        for value, start in zip(b.several("attention_grad", *values, **given.attrs), starts, strict=True):
+        made = b.several("attention_grad", *values, **given.attrs)
+        for value, start in zip(made, starts, strict=True):
             rows = b("transpose", value, perm=(0, 2, 1, 3))
             wide = rows.type.shape[2] * rows.type.shape[3]
             flat = b("reshape", rows, shape=(2, 37, wide))
             part = b("pad", flat, low=(0, 0, start), high=(0, 0, width - start - wide), value=0.0)
             total = part if total is None else total + part
         assert total is not None
-        return [total]
+        return [total, b("neg", made[0])] if read else [total]
 
     with open_context() as context:
         module = function(context, list(given.types), build)
-        wanted = np.array(next(iter(evaluate(graphs(module)[0], arrays))))
+        wanted = [np.array(value) for value in evaluate(graphs(module)[0], arrays)]
         device = Device.of(context, module, FUSED, Checks.every(race=3))
-        (found,) = device(arrays)
+        found = device(arrays)
     share = 2**-6 if dtype == "bf16" else 1e-5
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=share * np.abs(wanted).max())
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=0, atol=share * np.abs(want).max())
     return len(device.launches())
 
 
@@ -66,3 +71,7 @@ def test_parts_of_one_tensor(dtype: str, shared: int, starts: tuple[int, ...], w
 @pytest.mark.parametrize(("starts", "width"), [((0, 64, 136), 200), ((0, 64, 128), 200), ((0, 56, 120), 184)])
 def test_parts_that_leave_a_gap_or_overlap(starts: tuple[int, ...], width: int) -> None:
     assert launched("bf16", 4, starts, width) > OWN
+
+
+def test_a_gradient_that_something_else_reads() -> None:
+    assert launched("bf16", 4, (0, 64, 128), 192, read=True) > OWN
