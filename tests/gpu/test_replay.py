@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
 from sexpgpu.driver.devices import engine_of, opened, prepare_for
 from sexpgpu.gpu.arrays import DeviceArrays
 from sexpgpu.gpu.program import DeviceProgram
+from sexpgpu.gpu.updates import DeviceUpdates
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.calls import Calls, contexts_of, placed
@@ -42,7 +46,16 @@ def trained(file: Path) -> tuple[list[int], list[int]]:
     return captured, held
 
 
-def test_steps_come_to_repeat_their_addresses(tmp_path: Path) -> None:
+def test_steps_come_to_repeat_their_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the updates as well, which write parameters where gradients were: the two take turns."""
+    updates, plain = [], DeviceUpdates.__call__
+
+    def counted(self: DeviceUpdates, *given: Any) -> Any:
+        made = plain(self, *given)
+        updates.append(self.program.captured)
+        return made
+
+    monkeypatch.setattr(DeviceUpdates, "__call__", counted)
     model = "(defmodel net () (defsub in (linear 3 70)) (defsub out (linear 70 2)) (forward (x) (out (tanh (in x)))))"
     run = f"(defrun :steps {STEPS} :microbatches 2 :clip-norm 0.01 :seed 1)"
     loader = "(defloader train-loader (:batch 5 :order :shuffle) (x xs) (y ys))"
@@ -51,4 +64,5 @@ def test_steps_come_to_repeat_their_addresses(tmp_path: Path) -> None:
         lambda: trained(write(tmp_path, model=model, run=run, loader=loader, optimizer=optimizer))
     )
     assert captured[-1] == captured[STEPS - 3] > 0
+    assert updates[-1] == updates[STEPS - 3] > 0
     assert held[-1] == held[2]
