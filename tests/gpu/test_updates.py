@@ -36,7 +36,7 @@ from sexpgpu.runtime.run import RunOptions, run
 from sexpgpu.sim.machine import Kernel, Machine
 from tests.gpu.devices import Simulated
 from tests.gpu.stacked import prepared
-from tests.gpu.test_engine import tensors, trained
+from tests.gpu.test_engine import both, tensors, trained
 from tests.smoke import ROOT, link_data
 from tests.trace.experiments import write
 
@@ -259,6 +259,11 @@ def test_a_spoilt_update_leaves_everything_as_it_was(tmp_path: Path) -> None:
     assert all(np.array_equal(two[key], array) for key, array in one.items())
     assert any(not np.array_equal(three[key], array) for key, array in two.items())
     assert all(np.allclose(three[key], array, rtol=1e-5, atol=1e-5) for key, array in cpu.items())
+
+
+def test_updates_alone_and_together_are_clipped_alike(tmp_path: Path) -> None:
+    optimizer = '(def optimizer (optimizer-groups (adam :lr 0.05) (group "*.weight" (lamb :lr 0.02))))'
+    both(write(tmp_path, optimizer=optimizer, run="(defrun :steps 3 :clip-norm 0.05 :seed 1)"))
 
 
 def test_a_step_of_a_model_launches_a_kernel_for_many_parameters(
