@@ -2,13 +2,16 @@
 
 The sums of a tree are joined subtree by subtree, so that they are those of one device bit for bit. Other sums are added
 up in the order of the ranks: two ranks of one microbatch each give what one device gives. Between machines all of a
-step goes in one message to machine 0, which adds up in the same order on its host.
+step goes in one message to machine 0, which adds up in the same order on its host. Where gradients travel as bf16 their
+sums do so as well, and machine 0 adds what rounding took from them to those of the next step (Tang et al.,
+"DoubleSqueeze", ICML 2019).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from attrs import define, field, frozen
 
 from sexpgpu.dialects.bf16 import round_bf16
@@ -45,6 +48,8 @@ class Combining:
     team: Team
     experiment: Experiment
     _dtypes: dict[tuple[OutputRole, str], DType] = field(init=False)
+    _lacking: dict[str, Array] = field(factory=dict, init=False)  # what rounding took from sums, on machine 0
+    _fresh: dict[str, Array] = field(factory=dict, init=False)  # the same of a step that is not kept yet
 
     def __attrs_post_init__(self) -> None:
         graphs = (self.experiment.train_graph, self.experiment.sums_graph)
@@ -82,6 +87,7 @@ class Combining:
         """The step was kept, and with it what rounding has taken from its gradients."""
         for transport in self.team.transports:
             transport.commit()
+        self._lacking |= self._fresh
 
     def _local(self, folds: Sequence[Sums], tree: bool, role: OutputRole) -> list[dict[str, Tensor]]:
         """The sums over the microbatches of this process, on each of its ranks."""
@@ -144,7 +150,7 @@ class Combining:
         sums: dict[Purpose, dict[str, Array]] = {"gradient": {}, "average": {}}
         for array in whole.arrays:
             if array.purpose in sums:
-                sums[array.purpose][array.name] = array.array
+                sums[array.purpose][array.name] = array.values
             else:
                 self._take(gatherings, array)
         dtypes = {name: self._dtypes["buffer", name] for name in sums["average"]}
@@ -160,12 +166,11 @@ class Combining:
     def _parts(self, rank: int, folds: Sums, purpose: Purpose) -> list[Sent]:
         """What one rank of this process has of each sum."""
         host = self.team.arrays[rank].host
-        rounding = purpose == "gradient" and rounds(self.experiment.run, self.team.peers)
         rounded: dict[str, Tensor] = {}  # each the sum of all that this rank has
         sent = []
         for name, fold in folds.items():
             for part in fold.parts():
-                if rounding and self._dtypes["grad", name] == "f32":
+                if self._rounded(purpose, name):
                     rounded[name] = part.sum
                 else:
                     sent.append(Sent(purpose, name, part.first, part.leaves, host(part.sum)))
@@ -200,10 +205,24 @@ class Combining:
                 folds[key].join(Part(each.first, each.leaves, each.values))
             else:
                 others[each.purpose, each.name, each.first if each.purpose == "row" else 0] = each
-        sums = [Sent(purpose, name, 0, 1, fold.total()) for (purpose, name), fold in folds.items()]
+        sums = [self._sum(purpose, name, fold.total()) for (purpose, name), fold in folds.items()]
         losses = [loss for message in messages for loss in message.losses]
         collected = [each for message in messages for each in message.collected]
         return Message(losses, collected, [*sums, *others.values()])
+
+    def _sum(self, purpose: Purpose, name: str, total: Array) -> Sent:
+        """A sum as it goes to all machines."""
+        if not self._rounded(purpose, name):
+            return Sent(purpose, name, 0, 1, total)
+        whole = total + self._lacking[name] if name in self._lacking else total
+        nearest = round_bf16(whole)
+        self._fresh[name] = np.subtract(whole, nearest)
+        return Sent(purpose, name, 0, 1, (nearest.view(np.uint32) >> np.uint32(16)).astype(np.uint16), True)
+
+    def _rounded(self, purpose: Purpose, name: str) -> bool:
+        """Whether it travels as bf16."""
+        narrow = purpose == "gradient" and rounds(self.experiment.run, self.team.peers)
+        return narrow and self._dtypes["grad", name] == "f32"
 
     def _in_tree(self, purpose: Purpose) -> bool:
         return purpose != "gradient" or self.experiment.run.deterministic
