@@ -39,7 +39,7 @@ FAMILIES = {
     "scan": "running sums",
     "window": "windows",
     "attention": "attention",
-    "fold": "sums of gradients",
+    "loop": "sums, norm, checks",
 }
 
 

@@ -14,14 +14,15 @@ from sexpgpu.dialects.signature import read_graph, read_inputs
 from sexpgpu.driver.compile import Compilation, conclude
 from sexpgpu.driver.device_memory import device_needs
 from sexpgpu.driver.explain_text import size
+from sexpgpu.driver.loop_traffic import loop_traffic
 from sexpgpu.driver.lowered import FAMILIES, cpu_lowering, functions_of, rows_of
 from sexpgpu.driver.lowered_libraries import library_calls, not_installed
 from sexpgpu.driver.lowering import Lowering
 from sexpgpu.driver.lowering_text import text_of
 from sexpgpu.driver.memory import limit_of
 from sexpgpu.driver.pipeline import kernels_for, rounding, run_named
-from sexpgpu.driver.stacking import Choosing, Chosen, choose, gradient_bytes, graph_of, with_predictions
-from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, copied, total, traffic_of
+from sexpgpu.driver.stacking import Choosing, Chosen, choose, graph_of, with_predictions
+from sexpgpu.driver.traffic import CHIPS, Chip, Traffic, by_family, total, traffic_of
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.gpu.plans import device_plans_of
 from sexpgpu.passes.planned import plan_of
@@ -71,7 +72,7 @@ def lowering_below(done: Compilation, target: str) -> str:
 
 
 def step_traffic(done: Compilation, chip: Chip) -> list[Traffic]:
-    """What one training step moves: its microbatches, as many a call as is likeliest, their sums, and all updates."""
+    """What one training step moves: its microbatches, as many a call as is likeliest, the loop's, and all updates."""
     experiment = done.experiment
     assert experiment is not None
     degree = done.chosen.likely if done.chosen is not None else 1
@@ -90,9 +91,7 @@ def step_traffic(done: Compilation, chip: Chip) -> list[Traffic]:
     if together.together is not None:
         kernels = sum(len(step.how.kernels) for step in together.together.plan.steps if isinstance(step.how, Launches))
         found.append(Traffic("update", 0, 0, 0, 0.0).launched(kernels))
-    if count > 1:
-        found += [copied("fold", 3 * size, chip).times(count - 1) for size in gradient_bytes(experiment)]
-    return found
+    return [*found, *loop_traffic(experiment, chip, count, together.graphs)]
 
 
 def _notes(chip: Chip, step: list[Traffic]) -> Iterator[tuple[str, str]]:

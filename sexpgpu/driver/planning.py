@@ -37,6 +37,7 @@ _CODE = ("dialects", "passes", "plan")
 _RECORDS = ("experiment.py", "tensortype.py", "diag/record.py")
 """The files beside them whose records a plan holds."""
 _REPORT = (
+    "loop_traffic.py",
     "lowered.py",
     "lowered_device.py",
     "lowered_libraries.py",

@@ -1,0 +1,47 @@
+"""What the loop's own kernels of a step move on a GPU: sums of gradients, their norm, looks for what is not finite.
+
+None of it is part of the least: what makes a gradient could add it up, square it and look at it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from sexpgpu.driver.stacking import gradient_bytes
+from sexpgpu.driver.traffic import Chip, Traffic, copied
+from sexpgpu.experiment import Experiment
+from sexpgpu.passes.gpu.lookup import Lookup
+from sexpgpu.plan.allocation import device_bytes
+from sexpgpu.tensortype import TensorType
+
+_TABLE = Lookup((0, 1), 0)
+"""What a kernel that folds many tensors has of each: the tensor, and what of it is folded."""
+
+
+def loop_traffic(experiment: Experiment, chip: Chip, calls: int, together: frozenset[str]) -> Iterator[Traffic]:
+    """Of a step with so many calls of the train graph; the updates `together` look themselves whether what they make
+    is finite. Clipping is not counted: only the updates that are not together scale gradients by kernels of their own.
+    """
+    graphs = experiment.graphs
+    for size in gradient_bytes(experiment):
+        yield copied("loop", 3 * size, chip).times(calls - 1)  # sum after sum
+        yield copied("loop", 2 * size, chip).times(int(experiment.run.microbatches > 1))  # the mean
+    yield from _folded([o.type for o in graphs[experiment.train_graph].outputs if o.role == "grad"], chip)
+    made = [
+        output.type
+        for update in experiment.updates
+        if update.graph not in together
+        for output in graphs[update.graph].outputs
+        if output.role in ("param", "state") and output.type.is_float
+        for _ in update.params
+    ]
+    yield from _folded(made, chip)
+
+
+def _folded(types: Iterable[TensorType], chip: Chip) -> Iterator[Traffic]:
+    """Many tensors folded to a number each: two kernels for as many of a dtype as their tables hold."""
+    every = list(types)
+    for dtype, number in Counter(type.dtype for type in every).items():
+        read = sum(device_bytes(type) for type in every if type.dtype == dtype)
+        yield copied("loop", read, chip).launched(2 * -(-number // _TABLE.capacity))
