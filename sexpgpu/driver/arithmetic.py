@@ -11,15 +11,17 @@ from mlir import ir
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.signature import write_signature
-from sexpgpu.experiment import Experiment, Input, Output
+from sexpgpu.experiment import Experiment, Input, InputRole, Output
 from sexpgpu.gpu.arrays import Function, Types
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.plan.records import DevicePlans, GraphPlan
 from sexpgpu.plan.together import together
 from sexpgpu.tensortype import TensorType
 
-MANY: frozenset[Function] = frozenset({"squares", "finite"})
+MANY: frozenset[Function] = frozenset({"plus", "over", "squares", "finite"})
 """Functions of any number of tensors."""
+_EACH: frozenset[Function] = MANY - {"squares", "finite"}
+"""Those that give an element for each."""
 Bind = Callable[[GraphPlan], DeviceProgram]
 Given = Sequence[Val]
 
@@ -122,9 +124,16 @@ def _function(module: Any, context: Context, symbol: str, wanted: Wanted) -> Non
     )
     write_signature(
         func,
-        [Input("grad" if wanted.function in MANY else "value", f"x{i}", type) for i, type in enumerate(types)],
-        [Output("value", f"y{i}", result.type) for i, result in enumerate(results)],
+        [Input(_role(wanted.function, i), f"x{i}", type) for i, type in enumerate(types)],
+        [Output("grad" if wanted.function in _EACH else "value", f"y{i}", r.type) for i, r in enumerate(results)],
     )
+
+
+def _role(function: Function, place: int) -> InputRole:
+    """Of an argument: functions of many take what each tensor has of its own, as updates do."""
+    if function not in MANY:
+        return "value"
+    return "grad" if place == 0 else "param"
 
 
 def _plus(b: Builder, given: Given) -> list[Val]:

@@ -15,13 +15,14 @@ from sexpgpu.experiment import Output, OutputRole
 from sexpgpu.gpu.memory import DeviceArray, Pool, as_one_axis
 from sexpgpu.gpu.program import DeviceProgram, on_host
 from sexpgpu.gpu.transfer import copy_array, upload_named
+from sexpgpu.plan.build import VECTOR
 from sexpgpu.runtime.norm import clip_factor
 from sexpgpu.runtime.planned import Captured, Planned
 from sexpgpu.tensortype import DType, TensorType
 
 Function = Literal["plus", "times", "over", "rounding", "squares", "finite"]
-"""Of tensors x, y of one axis and a number a: x + y, x · a, x / a; of x + y in f32 the nearest bf16 and what it lacks,
-in f32. Of any number of tensors, each: Σ x², as f64[], and whether x is finite, as bool[].
+"""Of tensors x, y of one axis and a number a: x · a; of x + y in f32 the nearest bf16 and what it lacks, in f32. Of any
+number of tensors, each: x + y, x / a, Σ x², as f64[], and whether x is finite, as bool[].
 """
 Types = tuple[TensorType, ...]
 
@@ -38,7 +39,7 @@ class Kernels(Protocol):
 
 @frozen(eq=False)
 class DeviceArrays:
-    """`Arrays` of one device. Nothing is written in place: a kernel's results overlap none of its operands."""
+    """`Arrays` of one device. Only kernels of many tensors write in place, each over its first."""
 
     pool: Pool
     kernels: Kernels
@@ -60,14 +61,16 @@ class DeviceArrays:
     def give(self, tensor: DeviceArray) -> None:
         """The pool takes it back when nobody holds it."""
 
-    def plus(self, left: DeviceArray, right: DeviceArray) -> DeviceArray:
-        return self._elements("plus", left, as_one_axis(right))
+    def plus(self, left: Sequence[DeviceArray], right: Sequence[DeviceArray]) -> list[DeviceArray]:
+        return self._each("plus", left, [as_one_axis(tensor) for tensor in right])
 
     def times(self, tensor: DeviceArray, factor: float) -> DeviceArray:
         return self._elements("times", tensor, np.array(factor, tensor.dtype))
 
-    def over(self, tensor: DeviceArray, divisor: float) -> DeviceArray:
-        return self._elements("over", tensor, np.array(divisor, tensor.dtype))
+    def over(self, tensors: Sequence[DeviceArray], divisor: float) -> list[DeviceArray]:
+        dtypes: dict[str, DType] = {tensor.type.dtype: tensor.type.dtype for tensor in tensors}
+        divisors = self.place({name: np.array(divisor, NUMPY_DTYPE[dtype]) for name, dtype in dtypes.items()}, dtypes)
+        return self._each("over", tensors, [divisors[tensor.type.dtype] for tensor in tensors])
 
     def with_row(self, current: DeviceArray, committed: DeviceArray, row: int, value: DeviceArray) -> DeviceArray:
         fresh = current
@@ -127,6 +130,18 @@ class DeviceArrays:
         flat = as_one_axis(tensor)
         (result,) = self.kernels(function, (flat.type,))([flat, other])
         return DeviceArray(tensor.type, result.memory, result.offset)
+
+    def _each(
+        self, function: Function, tensors: Sequence[DeviceArray], others: Sequence[DeviceArray]
+    ) -> list[DeviceArray]:
+        """A function that gives an element for each of every tensor, all in one call, over the tensors themselves."""
+        if not tensors:
+            return []
+        flat = [as_one_axis(tensor) for tensor in tensors]
+        given = [array for pair in zip(flat, others, strict=True) for array in pair]
+        into = [tensor if tensor.address % VECTOR == 0 else None for tensor in flat]
+        results = self.kernels(function, tuple([x.type for x in flat]))(given, into)
+        return [DeviceArray(t.type, r.memory, r.offset) for t, r in zip(tensors, results, strict=True)]
 
     def _numbers(self, function: Function, tensors: Sequence[DeviceArray]) -> list[DeviceArray]:
         """A function that gives a number for each, all in one call."""

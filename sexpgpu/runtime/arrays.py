@@ -51,16 +51,16 @@ class Arrays(Protocol):
         """Take back a tensor that nobody reads any more."""
         ...
 
-    def plus(self, left: Tensor, right: Tensor) -> Tensor:
-        """left + right; `left` belongs to the callee."""
+    def plus(self, left: Sequence[Tensor], right: Sequence[Tensor]) -> list[Tensor]:
+        """left + right, of each pair; those in `left` belong to the callee."""
         ...
 
     def times(self, tensor: Tensor, factor: float) -> Tensor:
         """Every element times a number of its type; `tensor` belongs to the callee."""
         ...
 
-    def over(self, tensor: Tensor, divisor: float) -> Tensor:
-        """Every element divided by a number of its type; `tensor` belongs to the callee."""
+    def over(self, tensors: Sequence[Tensor], divisor: float) -> list[Tensor]:
+        """Every element of each divided by a number of its type; they belong to the callee."""
         ...
 
     def with_row(self, current: Tensor, committed: Tensor, row: int, value: Tensor) -> Tensor:
@@ -136,15 +136,15 @@ class HostArrays:
     def give(self, tensor: Tensor) -> None:
         self._spare.give(tensor)
 
-    def plus(self, left: Tensor, right: Tensor) -> Tensor:
+    def plus(self, left: Sequence[Tensor], right: Sequence[Tensor]) -> list[Tensor]:
         # In place where that is possible: a step's gradients are as large as the model.
-        return np.asarray(np.add(left, right, out=_writeable(left)))
+        return [np.asarray(np.add(x, y, out=_writeable(x))) for x, y in zip(left, right, strict=True)]
 
     def times(self, tensor: Tensor, factor: float) -> Tensor:
         return np.asarray(np.multiply(tensor, tensor.dtype.type(factor), out=_writeable(tensor)))
 
-    def over(self, tensor: Tensor, divisor: float) -> Tensor:
-        return np.asarray(np.divide(tensor, tensor.dtype.type(divisor), out=_writeable(tensor)))
+    def over(self, tensors: Sequence[Tensor], divisor: float) -> list[Tensor]:
+        return [np.asarray(np.divide(x, x.dtype.type(divisor), out=_writeable(x))) for x in tensors]
 
     def with_row(self, current: Tensor, committed: Tensor, row: int, value: Tensor) -> Tensor:
         # The first row to change makes the copy, so that a refused step leaves the committed buffer as it was.

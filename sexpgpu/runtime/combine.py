@@ -18,7 +18,7 @@ from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.experiment import Experiment, OutputRole
 from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.engine import Array, Tensor
-from sexpgpu.runtime.fold import MeanFold, Part, SumFold
+from sexpgpu.runtime.fold import MeanFold, Part, SumFold, means, totals
 from sexpgpu.runtime.gather import Gathering
 from sexpgpu.runtime.message import Message, Purpose, Sent, pack, unpack
 from sexpgpu.runtime.metrics import Collected
@@ -72,8 +72,7 @@ class Combining:
             return self._between_machines(gatherings)
         if len(gatherings) == 1:
             (alone,) = gatherings
-            own = {path: fold.mean() for path, fold in alone.gradients.items()}
-            proposed = {path: fold.mean() for path, fold in alone.averaged.items()}
+            own, proposed = _means(alone.gradients), _means(alone.averaged)
             return Combined(alone.losses, alone.collected, [own], [alone.buffers(proposed)])
         tree = gatherings[0].tree
         gradients = self._local([_sums(g.gradients) for g in gatherings], tree, "grad")
@@ -92,7 +91,7 @@ class Combining:
     def _local(self, folds: Sequence[Sums], tree: bool, role: OutputRole) -> list[dict[str, Tensor]]:
         """The sums over the microbatches of this process, on each of its ranks."""
         if len(folds) == 1:
-            return [{name: fold.total() for name, fold in folds[0].items()}]
+            return [dict(zip(folds[0], totals(list(folds[0].values())), strict=True))]
         found: list[dict[str, Tensor]] = [{} for _ in folds]
         whole = []  # one array of every rank: the ranks add them up together
         for name in dict.fromkeys(name for each in folds for name in each):
@@ -243,8 +242,8 @@ class Combining:
 class _RoundedSums(HostArrays):
     """Sums of bf16 arrays, which round as those of a device do."""
 
-    def plus(self, left: Tensor, right: Tensor) -> Tensor:
-        return round_bf16(super().plus(left, right))
+    def plus(self, left: Sequence[Tensor], right: Sequence[Tensor]) -> list[Tensor]:
+        return [round_bf16(sum) for sum in super().plus(left, right)]
 
 
 def _whole(
@@ -258,6 +257,10 @@ def _whole(
     means = [each.means(sums) for each, sums in zip(gatherings, gradients, strict=True)]
     buffers = [each.buffers(each.means(sums)) for each, sums in zip(gatherings, averages, strict=True)]
     return Combined(losses, collected, means, buffers)
+
+
+def _means(folds: Mapping[str, MeanFold]) -> dict[str, Tensor]:
+    return dict(zip(folds, means(list(folds.values())), strict=True))
 
 
 def _sums(folds: Mapping[str, MeanFold]) -> Sums:

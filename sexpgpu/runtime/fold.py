@@ -43,28 +43,59 @@ class SumFold:
 
     def join(self, part: Part) -> None:
         """Adds what follows the last part: whole subtrees of the tree, where there is one."""
-        while self._parts and (not self.tree or _siblings(self._parts[-1], part)):
-            left = self._parts.pop()
-            part = Part(left.first, left.leaves + part.leaves, self._plus(left.sum, part.sum))
-        self._parts.append(part)
+        join_all([self], [part])
 
     def parts(self) -> list[Part]:
         """What is summed so far, for another fold to join; the fold is spent. A tree's are whole subtrees."""
         parts, self._parts = self._parts, []
         return parts
 
+    def takes(self, part: Part) -> bool:
+        """Whether a part is to be added to the last one."""
+        return bool(self._parts) and (not self.tree or _siblings(self._parts[-1], part))
+
+    def pop(self) -> Part | None:
+        """The last part, which leaves the fold."""
+        return self._parts.pop() if self._parts else None
+
+    def push(self, part: Part) -> None:
+        self._parts.append(part)
+
     def total(self) -> Tensor:
         """The sum; the fold is spent."""
-        result = self._parts.pop().sum
-        while self._parts:
-            result = self._plus(self._parts.pop().sum, result)
-        return result
+        return totals([self])[0]
 
-    def _plus(self, left: Tensor, right: Tensor) -> Tensor:
-        total = self.arrays.plus(left, right)
-        if self.release is not None:
-            self.release(right)
-        return total
+
+def join_all(folds: Sequence[SumFold], parts: Sequence[Part]) -> None:
+    """As each fold's `join`. The folds have joined alike before, so what is to be added is asked for at once."""
+    while folds and folds[0].takes(parts[0]):
+        lefts = _popped(folds)
+        sums = _plus(folds, [left.sum for left in lefts], [part.sum for part in parts])
+        parts = [
+            Part(left.first, left.leaves + part.leaves, sum) for left, part, sum in zip(lefts, parts, sums, strict=True)
+        ]
+    for fold, part in zip(folds, parts, strict=True):
+        fold.push(part)
+
+
+def totals(folds: Sequence[SumFold]) -> list[Tensor]:
+    """The sums of folds that have joined alike; the folds are spent."""
+    results = [part.sum for part in _popped(folds)]
+    while lefts := _popped(folds):
+        results = _plus(folds, [left.sum for left in lefts], results)
+    return results
+
+
+def _popped(folds: Sequence[SumFold]) -> list[Part]:
+    return [part for fold in folds if (part := fold.pop()) is not None]
+
+
+def _plus(folds: Sequence[SumFold], left: Sequence[Tensor], right: Sequence[Tensor]) -> list[Tensor]:
+    sums = folds[0].arrays.plus(left, right)
+    for fold, each in zip(folds, right, strict=True):
+        if fold.release is not None:
+            fold.release(each)
+    return sums
 
 
 def _siblings(left: Part, right: Part) -> bool:
@@ -98,19 +129,35 @@ class MeanFold:
 
         With `leaves` it is the sum of so many, which are not weighed: all are as long then.
         """
-        self.sum.add(value if _even(self.rows) else self.arrays.times(value, self.rows[self._next]), leaves)
+        add_all([self], [value], leaves)
+
+    def weighed(self, value: Tensor, leaves: int) -> Part:
+        """The next microbatch's array as a part of the sum."""
+        part = Part(self._next, leaves, value if _even(self.rows) else self.arrays.times(value, self.rows[self._next]))
         self._next += leaves
+        return part
 
     def mean(self) -> Tensor:
         """The mean; the fold is spent."""
-        return mean_of(self.sum.total(), self.rows, self.arrays)
+        return means([self])[0]
 
 
-def mean_of(total: Tensor, rows: Sequence[int], arrays: Arrays) -> Tensor:
-    """The mean over a step's records from the sum that a `MeanFold` of these rows makes."""
+def add_all(folds: Sequence[MeanFold], values: Sequence[Tensor], leaves: int = 1) -> None:
+    """As each fold's `add`, of folds that have been added to alike before."""
+    parts = [fold.weighed(value, leaves) for fold, value in zip(folds, values, strict=True)]
+    join_all([fold.sum for fold in folds], parts)
+
+
+def means(folds: Sequence[MeanFold]) -> list[Tensor]:
+    """The means of folds that have been added to alike; the folds are spent."""
+    return means_of(totals([fold.sum for fold in folds]), folds[0].rows, folds[0].arrays) if folds else []
+
+
+def means_of(totals: Sequence[Tensor], rows: Sequence[int], arrays: Arrays) -> list[Tensor]:
+    """The means over the step's records from the sums that `MeanFold`s of these rows make."""
     if len(rows) == 1:
-        return total
-    return arrays.over(total, len(rows) if _even(rows) else sum(rows))
+        return list(totals)
+    return arrays.over(totals, len(rows) if _even(rows) else sum(rows))
 
 
 def _even(rows: Sequence[int]) -> bool:

@@ -9,7 +9,7 @@ from attrs import define, field
 from sexpgpu.runtime.arrays import Arrays
 from sexpgpu.runtime.calls import Call
 from sexpgpu.runtime.engine import Tensor
-from sexpgpu.runtime.fold import MeanFold, mean_of
+from sexpgpu.runtime.fold import MeanFold, add_all, means_of
 from sexpgpu.runtime.metrics import Collected
 from sexpgpu.runtime.stacking import StackedCall
 
@@ -48,10 +48,10 @@ class Gathering:
             self._take(first + number, call.one, part)
 
     def _fold(self, gradients: Mapping[str, Tensor], leaves: int) -> None:
-        for path, gradient in gradients.items():
+        for path in gradients:
             if path not in self.gradients:
                 self.gradients[path] = MeanFold(self.rows, self.tree, self.arrays.give, self.arrays, self.first)
-            self.gradients[path].add(gradient, leaves)
+        add_all([self.gradients[path] for path in gradients], list(gradients.values()), leaves)
 
     def _take(self, microbatch: int, call: Call, results: list[Tensor]) -> None:
         """All that one microbatch gave but gradients."""
@@ -76,7 +76,7 @@ class Gathering:
 
     def means(self, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The means over the step's records, from sums over all its microbatches."""
-        return {path: mean_of(total, self.rows, self.arrays) for path, total in sums.items()}
+        return dict(zip(sums, means_of(list(sums.values()), self.rows, self.arrays), strict=True))
 
     def buffers(self, averages: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What the buffers become, given the means of those that are averaged."""
