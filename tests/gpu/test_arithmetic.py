@@ -38,9 +38,8 @@ def arrays() -> DeviceArrays:
         plans = kernels_of(arithmetic_module(context, wanted), context, "cuda", EVERY)
     device = Simulated()
     functions = device.functions(plans)
-    return DeviceArrays(
-        device.pool, Arithmetic(wanted, plans, lambda plan: DeviceProgram(plan, functions, device.arena)), {"arena": 1}
-    )
+    bind = Arithmetic(wanted, plans, lambda plan: DeviceProgram(plan, functions, device.arena))
+    return DeviceArrays(device.pool, bind)
 
 
 def numbers(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -94,9 +95,9 @@ def test_dtypes_of_long_lines(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("name", ["sum", "amax", "argmax", "argmin"])
 def test_lines_of_one_element_beside_what_is_made_element_by_element(name: str) -> None:
-    axes = {"axis": 1} if name.startswith("arg") else {"axes": (1,)}
+    axes: dict[str, Any] = {"axis": 1} if name.startswith("arg") else {"axes": (1,)}
 
-    def both(b: Builder, v: list[Val]) -> tuple[Val, ...]:
+    def both(b: Builder, v: Sequence[Val]) -> tuple[Val, ...]:
         bent = b("sigmoid", v[0])
         return bent, b(name, bent * 4.0, **axes, keepdims=False)
 
