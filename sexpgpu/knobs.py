@@ -19,6 +19,10 @@ from sexpgpu.diag import error, nearest
 T = TypeVar("T")
 Source = Literal["flag", "environment", "default"]
 PREFIX = "SEXPGPU_"
+SIZE = "a size such as 8GiB, in B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"
+"""What `size` takes, in words."""
+LARGEST = 1 << 50
+"""Bytes that a size is at most: a float counts them exactly, and no machine has them."""
 
 
 @frozen
@@ -80,11 +84,11 @@ def _number(low: int, high: int) -> Callable[[str], int]:
 
 
 def size(text: str) -> int:
-    """Bytes from `8GiB`, `512 MiB`, `2e9` or `64000`; ValueError for anything else."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*(?:([kKMGT])(i?)B|B?)", text.strip())
-    if found is None or (count := int(float(found[1]) * _unit(found[2], found[3]))) < 1:
+    """Bytes from `8GiB`, `512 MiB`, `2e9` or `64000`, as `SIZE` says; ValueError for anything else."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)\s*(?:([kKMGT])(i?)B|B?)", text.strip())
+    if found is None or not 1 <= (count := float(found[1]) * _unit(found[2], found[3])) <= LARGEST:
         raise ValueError(text)
-    return count
+    return int(count)
 
 
 def _unit(letter: str | None, binary: str | None) -> int:
@@ -140,7 +144,7 @@ EXPLAIN: Knob[str | None] = Knob(
     "SEXPGPU_EXPLAIN", None, _one_of("kernels"), "kernels", "lists every launch of each graph in the lowering report"
 )
 MEMORY: Knob[int | None] = Knob(
-    "SEXPGPU_MEMORY", None, size, "a size such as 8GiB", "what a run may hold at once, whatever its file says"
+    "SEXPGPU_MEMORY", None, size, SIZE, "what a run may hold at once, whatever its file says"
 )
 TARGET: Knob[str | None] = Knob(
     "SEXPGPU_TARGET",
@@ -200,6 +204,12 @@ def limit_threads(count: int | None = None) -> None:
 def connect_nccl_early() -> None:
     """Tell NCCL, which reads it when its library is loaded, to take all its memory with the communicators."""
     os.environ.setdefault("NCCL_RUNTIME_CONNECT", "0")
+
+
+def require_sound() -> None:
+    """`E-DEV-001` for a variable with a value that means nothing, whether or not this command would look at it."""
+    for knob in KNOBS:
+        knob.read()
 
 
 def unknown(environment: Iterable[str] | None = None) -> list[tuple[str, str | None]]:

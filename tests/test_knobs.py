@@ -11,6 +11,19 @@ from sexpgpu import knobs
 from sexpgpu.diag import SxError
 
 ROOT = Path(__file__).resolve().parents[1]
+NO_SIZES = (
+    "nan",
+    "inf",
+    "1e400",
+    "1e309GiB",
+    "9999999999999999999GiB",
+    "1025TiB",
+    "64kb",
+    "0.5",
+    "-1",
+    "8 gigs",
+    "1e-3",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +43,14 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_default(monkeypatch:
 
 @pytest.mark.parametrize(
     ("name", "bad"),
-    [("SEXPGPU_DEVICE", "gpu"), ("SEXPGPU_THREADS", "0"), ("SEXPGPU_VERIFY", "yes"), ("SEXPGPU_THREADS", "many")],
+    [
+        ("SEXPGPU_DEVICE", "gpu"),
+        ("SEXPGPU_THREADS", "0"),
+        ("SEXPGPU_VERIFY", "yes"),
+        ("SEXPGPU_THREADS", "many"),
+        ("SEXPGPU_EXPLAIN", "everything"),
+        *[("SEXPGPU_MEMORY", size) for size in NO_SIZES],
+    ],
 )
 def test_what_means_nothing_is_refused(name: str, bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, bad)
@@ -40,6 +60,8 @@ def test_what_means_nothing_is_refused(name: str, bad: str, monkeypatch: pytest.
     assert caught.value.diagnostic.code == "E-DEV-001"
     assert caught.value.diagnostic.expected == knob.takes
     assert caught.value.diagnostic.actual == bad
+    with pytest.raises(SxError):
+        knobs.require_sound()
 
 
 def test_values_are_typed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,9 +81,11 @@ def cli(context: click.Context) -> None:
     sexpgpu check examples/shakespeare.sx
     sexpgpu run examples/shakespeare.sx --variant smoke
     """
-    if context.invoked_subcommand in KEEPING:
+    if context.invoked_subcommand in KEEPING and not {"-h", "--help"} & set(sys.argv):
+        from sexpgpu import knobs
         from sexpgpu.driver.entry import cache_warning
 
+        knobs.require_sound()
         told = cache_warning()
         if told is not None:
             from sexpgpu.cli.report import print_diagnostic

@@ -205,6 +205,16 @@ def test_a_device_that_is_not_there_is_exit_code_3(tmp_path: Path, monkeypatch: 
     refused(sexpgpu("run", write(tmp_path), "--quiet"), "E-DEV-001", 3)
 
 
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_a_variable_that_nothing_would_look_at_is_refused_all_the_same(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEXPGPU_EXPLAIN", "foo")
+    write_data(tmp_path)
+    refused(sexpgpu(verb, write(tmp_path)), "E-DEV-001", 3)
+    assert sexpgpu(verb, "--help").returncode == 0
+
+
 def test_the_edits_of_an_empty_file_bring_what_they_use(tmp_path: Path) -> None:
     file = tmp_path / "empty.sx"
     file.write_text("", "utf-8")

@@ -109,6 +109,8 @@ def test_a_limit_that_no_plan_keeps_says_by_how_much(tmp_path: Path, monkeypatch
         ("(defrun :steps 2 :recompute :always :memory 10)", "E-ARG-011"),
         ('(defrun :steps 2 :memory "much")', "E-ARG-010"),
         ('(defrun :steps 2 :memory "0 GiB")', "E-ARG-010"),
+        ('(defrun :steps 2 :memory "1e400")', "E-ARG-010"),
+        (f"(defrun :steps 2 :memory {10**30})", "E-ARG-010"),
         ("(defrun :steps 2 :memory 0)", "E-RUN-012"),
         ("(defrun :steps 2 :memory 1.5)", "E-ARG-010"),
     ],
@@ -124,7 +126,15 @@ def test_the_variable_is_limit_enough(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("8GiB", 8 << 30), ("512 MiB", 512 << 20), ("1.5kB", 1500), ("2e9", 2 * 10**9), ("64000", 64000), ("7 B", 7)],
+    [
+        ("8GiB", 8 << 30),
+        ("512 MiB", 512 << 20),
+        ("1.5kB", 1500),
+        ("2e9", 2 * 10**9),
+        ("64000", 64000),
+        ("7 B", 7),
+        ("1TiB", 1 << 40),
+    ],
 )
 def test_sizes(text: str, count: int) -> None:
     assert knobs.size(text) == count

@@ -209,15 +209,15 @@ def _clip_norm(value: Any) -> float | None:
 
 def _memory(value: Any) -> int | None:
     """Bytes: a whole number, or a string as SEXPGPU_MEMORY takes it."""
-    if not isinstance(value, str):
-        return None if value is NIL else _positive("defrun", value, ":memory")
+    if value is NIL:
+        return None
     try:
-        return knobs.size(value)
+        return knobs.size(value if isinstance(value, str) else str(_positive("defrun", value, ":memory")))
     except ValueError:
         raise error(
             "E-ARG-010",
             "`defrun`: :memory must be a size",
-            expected='bytes, or a size such as "8GiB"',
+            expected=f"bytes, or {knobs.SIZE}",
             actual=show(value),
             culprit=arguments.behind(":memory"),
         ) from None
