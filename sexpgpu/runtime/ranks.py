@@ -130,5 +130,15 @@ def not_divided(run: RunConfig, ranks: int, machines: int = 1) -> Diagnostic | N
         run.span,
         expected=f"a multiple of {ranks} for :microbatches",
         actual=str(run.microbatches),
-        help="SEXPGPU_DEVICES names fewer devices",
+        help=_fewer(ranks, machines),
     )
+
+
+def _fewer(ranks: int, machines: int) -> str:
+    """What makes the microbatches divide: fewer devices where a machine has several, fewer machines where not."""
+    other = f"or give :microbatches a multiple of {ranks}"
+    if machines == 1:
+        return f"SEXPGPU_DEVICES names fewer devices, {other}"
+    if ranks == machines:
+        return f"start fewer machines (SEXPGPU_NODES), {other}"
+    return f"start fewer machines (SEXPGPU_NODES), name fewer devices on each (SEXPGPU_DEVICES), {other}"

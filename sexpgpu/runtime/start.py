@@ -117,8 +117,8 @@ def _resumed(
             raise error(
                 "E-DP-002",
                 f"{path} was written by another number of {what}s",
-                expected=f"{written} {what if written == 1 else f'{what}s'}",
-                actual=str(now),
+                expected=f"{_counted(written, what)}, as the checkpoint has",
+                actual=f"{_counted(now, what)} in this run",
                 help="take as many machines and devices; under `:deterministic t` any number goes on",
             )
     restored = restore(path, experiment)
@@ -145,6 +145,10 @@ def _resumed(
             )
         position = evolve(position, events=0, waiting=(), lost=0)
     return Start(restored.tensors, position, {}, path, own, index["nonce"], total, (*found, *other_data))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _set_aside(directory: RunDirectory, offset: int, step: int) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sexpgpu.diag import SxError
+from sexpgpu.experiment import RunConfig
 from sexpgpu.gpu.ranks import Nodes, Settings, nodes, only_first, ordinals
+from sexpgpu.runtime.ranks import not_divided
 
 TWO = Settings(nodes="2", node_rank="1", rendezvous="10.0.0.1:29500")
 
@@ -66,3 +68,15 @@ def test_machines_that_are_refused(settings: Settings, device: str) -> None:
     with pytest.raises(SxError) as raised:
         nodes(settings, device)
     assert raised.value.diagnostic.code == "E-DP-005"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "machines", "devices", "nodes"), [(2, 1, True, False), (2, 2, False, True), (4, 2, True, True)]
+)
+def test_what_helps_where_microbatches_do_not_divide(ranks: int, machines: int, devices: bool, nodes: bool) -> None:
+    """Machines of one GPU each have no fewer devices to name."""
+    said = not_divided(RunConfig(1, None, microbatches=3), ranks, machines)
+    assert said is not None
+    assert said.help is not None
+    assert ("SEXPGPU_DEVICES" in said.help, "SEXPGPU_NODES" in said.help) == (devices, nodes)
+    assert f":microbatches a multiple of {ranks}" in said.help

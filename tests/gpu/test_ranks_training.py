@@ -133,5 +133,7 @@ def test_another_number_of_ranks_is_refused(tmp_path: Path, devices: str) -> Non
     done = sexpgpu("run", file, "--device", "sim", "--out", out, "--resume", "latest", SEXPGPU_DEVICES=devices)
     assert done.returncode == 1
     assert "E-DP-002" in done.stderr
+    assert "  expected: 2 ranks, as the checkpoint has\n" in done.stderr
+    assert f"  actual:   {'1 rank' if devices == '0' else '4 ranks'} in this run\n" in done.stderr
     assert "expected: 2 ranks" in done.stderr
     assert f"actual:   {devices.count(',') + 1}" in done.stderr
