@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from attrs import evolve, field, frozen
 
 from sexpgpu import __version__, knobs
-from sexpgpu.diag import Diagnostic, error
+from sexpgpu.diag import Diagnostic, SxError, error
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.device_memory import (
     device_admission,
@@ -33,11 +33,12 @@ from sexpgpu.gpu.captures import SMALL, reservation
 from sexpgpu.gpu.choices import FILE, Choices, key_of
 from sexpgpu.gpu.driver import Driver
 from sexpgpu.gpu.memory import Pool
-from sexpgpu.gpu.ranks import Settings, nodes, one_kind, only_first, ordinals, simulated
+from sexpgpu.gpu.ranks import Settings, having_ranks, nodes, one_kind, only_first, ordinals, simulated
 from sexpgpu.plan.records import DevicePlans, GraphPlan
 from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.calls import Calls
 from sexpgpu.runtime.engine import Engine
+from sexpgpu.runtime.faults import internal
 from sexpgpu.runtime.meeting import Place
 from sexpgpu.runtime.peers import Peers
 from sexpgpu.runtime.planned import Planned
@@ -95,16 +96,29 @@ def opened(kind: str, several: bool = False, told: Callable[[Diagnostic], None] 
     `E-DEV-…` and `E-DP-…` where it cannot be had as asked for.
     """
     asked = settings()
-    joined = nodes(asked, kind) if several else None
-    device = _open(kind, asked, several, told)
+    joined = nodes(asked) if several else None
+    if joined is None:
+        with _closing(_open(kind, asked, several, told)) as device:
+            yield device
+        return
+    peers = Peers(joined.rank, joined.count, joined.gradients, Place(joined.host, joined.port, knobs.NODE_WAIT.get()))
     try:
-        if joined is not None:
-            place = Place(joined.host, joined.port, knobs.NODE_WAIT.get())
-            device = evolve(device, peers=Peers(joined.rank, joined.count, joined.gradients, place))
+        having_ranks(kind)
+        with _closing(_open(kind, asked, several, told)) as device:
+            yield evolve(device, peers=peers)
+    except Exception as fault:
+        # Whatever keeps this machine from the run, the others are not to wait for it.
+        peers.leave(fault.diagnostic if isinstance(fault, SxError) else internal(fault))
+        raise
+    finally:
+        peers.close()
+
+
+@contextmanager
+def _closing(device: Device) -> Iterator[Device]:
+    try:
         yield device
     finally:
-        if device.peers is not None:
-            device.peers.close()
         if device.links is not None:
             device.links.close()
         for pool in (device.pool, *device.others):
@@ -114,8 +128,15 @@ def opened(kind: str, several: bool = False, told: Callable[[Diagnostic], None] 
 
 def settings() -> Settings:
     """What the environment says of GPUs and machines."""
-    read = (knobs.DEVICES, knobs.NODES, knobs.NODE_RANK, knobs.RENDEZVOUS, knobs.NODE_GRADIENTS)
-    return Settings(*[knob.get() for knob in read])
+    wait = knobs.NODE_WAIT.read()
+    return Settings(
+        knobs.DEVICES.get(),
+        knobs.NODES.get(),
+        knobs.NODE_RANK.get(),
+        knobs.RENDEZVOUS.get(),
+        knobs.NODE_GRADIENTS.get(),
+        str(wait.value) if wait.source == "environment" else None,
+    )
 
 
 def _open(kind: str, asked: Settings, several: bool, told: Callable[[Diagnostic], None]) -> Device:

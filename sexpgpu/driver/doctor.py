@@ -44,6 +44,8 @@ def examine() -> list[Finding]:
 def _guarded(name: str, look: Callable[[], Finding | list[Finding]]) -> list[Finding]:
     try:
         found = look()
+    except SxError as fault:
+        return [_told(name, fault)]
     except Exception as fault:  # a broken installation fails in ways nobody listed; the report must go on
         reason = f"{type(fault).__name__}: {fault}"
         return [Finding(name, "missing", reason, "reinstall: pip install --force-reinstall sexpgpu")]
@@ -135,11 +137,12 @@ _DEVICES = {"cpu": "the reference interpreter", "sim": "the PTX interpreter", "c
 def _device() -> Finding:
     """The device of the environment, and whether the variables for several GPUs and machines make sense."""
     from sexpgpu.driver.devices import settings
-    from sexpgpu.gpu.ranks import nodes, only_first, simulated
+    from sexpgpu.gpu.ranks import having_ranks, nodes, only_first, simulated
 
-    kind = knobs.DEVICE.get()
     try:
-        nodes(settings(), kind)
+        kind = knobs.DEVICE.get()
+        if nodes(settings()) is not None:
+            having_ranks(kind)
         if kind == "sim":
             simulated(settings())
         elif kind == "cpu":
@@ -201,7 +204,16 @@ def _told(what: str, fault: SxError) -> Finding:
     return Finding(what, "missing", f"{said.code}: {said.message}{facts}", f"sexpgpu explain-code {said.code}")
 
 
-def _settings() -> Finding:
+def _settings() -> Finding | list[Finding]:
+    """Every variable of ours: whether its value means something, and whether anything reads it."""
+    wrong = []
+    for knob in knobs.KNOBS:
+        try:
+            knob.read()
+        except SxError as fault:
+            wrong.append(_told("environment", fault))
+    if wrong:
+        return wrong
     strange = knobs.unknown()
     if strange:
         name, meant = strange[0]
@@ -211,7 +223,7 @@ def _settings() -> Finding:
             f"{name} is read by nothing",
             f"did you mean {meant}?" if meant else "unset it",
         )
-    return Finding("environment", "ok", "no unknown SEXPGPU_ variable")
+    return Finding("environment", "ok", "no unknown SEXPGPU_ variable, no value that means nothing")
 
 
 def _version(package: str) -> str:

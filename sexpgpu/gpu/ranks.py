@@ -22,6 +22,18 @@ class Settings:
     node_rank: str | None = None
     rendezvous: str | None = None
     gradients: str | None = None
+    wait: str | None = None
+
+    @property
+    def of_machines(self) -> dict[str, str]:
+        """What is set of several machines beside their count, by the variables' names."""
+        several = {
+            "SEXPGPU_NODE_RANK": self.node_rank,
+            "SEXPGPU_RENDEZVOUS": self.rendezvous,
+            "SEXPGPU_NODE_GRADIENTS": self.gradients,
+            "SEXPGPU_NODE_WAIT": self.wait,
+        }
+        return {name: value for name, value in several.items() if value is not None}
 
 
 @frozen
@@ -90,15 +102,21 @@ def only_first(settings: Settings, device: str) -> None:
         raise _wrong_devices(f"{device} is one device", "0, or SEXPGPU_DEVICES unset", settings.devices)
 
 
-def nodes(settings: Settings, device: str) -> Nodes | None:
-    """The machines of a run; None for one alone. `E-DP-005` where a variable is wrong, or the device has no ranks."""
+def nodes(settings: Settings) -> Nodes | None:
+    """The machines of a run; None for one alone.
+
+    `E-DP-005` where a variable is wrong, or says something of several machines and none says how many: a machine whose
+    count was forgotten would train alone.
+    """
     if settings.gradients not in (None, "bf16", "f32"):
         raise _wrong_nodes("SEXPGPU_NODE_GRADIENTS is no dtype of gradients", "bf16 or f32", settings.gradients)
+    if settings.nodes is None and settings.of_machines:
+        name, value = next(iter(settings.of_machines.items()))
+        expected = "the number of machines in SEXPGPU_NODES, 1 for one alone"
+        raise _wrong_nodes(f"{name} is set and SEXPGPU_NODES is not", expected, f"{name}={value}")
     count = _count(settings.nodes)
     if count == 1:
         return None
-    if device not in ("cuda", "sim"):
-        raise _wrong_nodes("several machines train on GPUs", "the device cuda, or sim in its place", device)
     rank = settings.node_rank
     if rank is None or not re.fullmatch(r"[0-9]+", rank) or int(rank) >= count:
         raise _wrong_nodes("SEXPGPU_NODE_RANK is no machine of the run", f"0 to {count - 1}", rank)
@@ -108,6 +126,12 @@ def nodes(settings: Settings, device: str) -> Nodes | None:
     return Nodes(
         count, int(rank), place[1].strip("[]"), int(place[2]), "f32" if settings.gradients == "f32" else "bf16"
     )
+
+
+def having_ranks(device: str) -> None:
+    """`E-DP-005` where several machines cannot train on a device of this kind."""
+    if device not in ("cuda", "sim"):
+        raise _wrong_nodes("several machines train on GPUs", "the device cuda, or sim in its place", device)
 
 
 def _count(text: str | None) -> int:

@@ -91,6 +91,8 @@ def test_a_run_on_a_gpu_that_is_not_there_is_refused() -> None:
     [
         ({"SEXPGPU_NODES": "2"}, "E-DP-005"),
         ({"SEXPGPU_NODE_GRADIENTS": "f16"}, "E-DP-005"),
+        ({"SEXPGPU_NODE_RANK": "1"}, "E-DP-005: SEXPGPU_NODE_RANK is set and SEXPGPU_NODES is not"),
+        ({"SEXPGPU_NODES": "2", "SEXPGPU_NODE_RANK": "1", "SEXPGPU_RENDEZVOUS": "a:1"}, "E-DP-005: several machines"),
         ({"SEXPGPU_DEVICES": "0,8", "SEXPGPU_DEVICE": "sim"}, "E-DP-001"),
     ],
 )
@@ -98,3 +100,12 @@ def test_variables_that_make_no_run(environment: dict[str, str], code: str) -> N
     found = findings(3, **environment)["device"]
     assert found["state"] == "missing"
     assert found["detail"].startswith(code)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("SEXPGPU_TF32", "yes"), ("SEXPGPU_DEVICE", "gpu"), ("SEXPGPU_NODE_WAIT", "x")]
+)
+def test_a_value_that_means_nothing_is_a_row(name: str, value: str) -> None:
+    found = findings(3, **{name: value})["environment"]
+    assert found["state"] == "missing"
+    assert found["detail"].startswith(f"E-DEV-001: the environment variable {name} has a value")

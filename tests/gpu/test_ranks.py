@@ -6,7 +6,7 @@ import pytest
 
 from sexpgpu.diag import SxError
 from sexpgpu.experiment import RunConfig
-from sexpgpu.gpu.ranks import Nodes, Settings, nodes, only_first, ordinals
+from sexpgpu.gpu.ranks import Nodes, Settings, having_ranks, nodes, only_first, ordinals
 from sexpgpu.runtime.ranks import not_divided
 
 TWO = Settings(nodes="2", node_rank="1", rendezvous="10.0.0.1:29500")
@@ -37,36 +37,42 @@ def test_a_device_that_is_one() -> None:
 
 
 def test_one_machine_needs_no_other_variable() -> None:
-    assert nodes(Settings(), "cpu") is None
-    assert nodes(Settings(nodes="1", node_rank="7"), "sim") is None
+    assert nodes(Settings()) is None
+    assert nodes(Settings(nodes="1", node_rank="7", wait="60")) is None
 
 
 def test_several_machines() -> None:
-    assert nodes(TWO, "cuda") == Nodes(2, 1, "10.0.0.1", 29500, "bf16")
+    assert nodes(TWO) == Nodes(2, 1, "10.0.0.1", 29500, "bf16")
     six = Settings(nodes="3", node_rank="0", rendezvous="[fe80::1]:80", gradients="f32")
-    assert nodes(six, "cuda") == Nodes(3, 0, "fe80::1", 80, "f32")
-    assert nodes(TWO, "sim") == nodes(TWO, "cuda")
+    assert nodes(six) == Nodes(3, 0, "fe80::1", 80, "f32")
+    having_ranks("cuda")
+    having_ranks("sim")
+
+
+def test_several_machines_have_gpus() -> None:
+    with pytest.raises(SxError) as raised:
+        having_ranks("cpu")
+    assert raised.value.diagnostic.code == "E-DP-005"
 
 
 @pytest.mark.parametrize(
-    ("settings", "device"),
+    "settings",
     [
-        (TWO, "cpu"),
-        (Settings(nodes="0"), "cuda"),
-        (Settings(nodes="two"), "cuda"),
-        (Settings(nodes="2", rendezvous="a:1"), "cuda"),
-        (Settings(nodes="2", node_rank="2", rendezvous="a:1"), "cuda"),
-        (Settings(nodes="2", node_rank="-1", rendezvous="a:1"), "cuda"),
-        (Settings(nodes="2", node_rank="0"), "cuda"),
-        (Settings(nodes="2", node_rank="0", rendezvous="host"), "cuda"),
-        (Settings(nodes="2", node_rank="0", rendezvous="host:0"), "cuda"),
-        (Settings(nodes="2", node_rank="0", rendezvous="host:99999"), "cuda"),
-        (Settings(gradients="f16"), "cuda"),
+        Settings(nodes="0"),
+        Settings(nodes="two"),
+        Settings(nodes="2", rendezvous="a:1"),
+        Settings(nodes="2", node_rank="2", rendezvous="a:1"),
+        Settings(nodes="2", node_rank="-1", rendezvous="a:1"),
+        Settings(nodes="2", node_rank="0"),
+        Settings(nodes="2", node_rank="0", rendezvous="host"),
+        Settings(nodes="2", node_rank="0", rendezvous="host:0"),
+        Settings(nodes="2", node_rank="0", rendezvous="host:99999"),
+        Settings(gradients="f16"),
     ],
 )
-def test_machines_that_are_refused(settings: Settings, device: str) -> None:
+def test_machines_that_are_refused(settings: Settings) -> None:
     with pytest.raises(SxError) as raised:
-        nodes(settings, device)
+        nodes(settings)
     assert raised.value.diagnostic.code == "E-DP-005"
 
 
@@ -80,3 +86,19 @@ def test_what_helps_where_microbatches_do_not_divide(ranks: int, machines: int, 
     assert said.help is not None
     assert ("SEXPGPU_DEVICES" in said.help, "SEXPGPU_NODES" in said.help) == (devices, nodes)
     assert f":microbatches a multiple of {ranks}" in said.help
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (Settings(node_rank="1"), "SEXPGPU_NODE_RANK"),
+        (Settings(rendezvous="a:1"), "SEXPGPU_RENDEZVOUS"),
+        (Settings(gradients="f32"), "SEXPGPU_NODE_GRADIENTS"),
+        (Settings(wait="60"), "SEXPGPU_NODE_WAIT"),
+    ],
+)
+def test_a_machine_whose_count_was_forgotten_does_not_train_alone(settings: Settings, name: str) -> None:
+    with pytest.raises(SxError) as raised:
+        nodes(settings)
+    said = raised.value.diagnostic
+    assert (said.code, said.message) == ("E-DP-005", f"{name} is set and SEXPGPU_NODES is not")
