@@ -138,7 +138,13 @@ CACHE: Knob[Path | None] = Knob(
     "a folder, or off",
     "keeps plans of graphs and code of the library there, not in the user's cache folder",
 )
-CHECK = Knob("SEXPGPU_CHECK", False, _switch, "0 or 1", "runs the reference beside every step of the plan")
+CHECK = Knob(
+    "SEXPGPU_CHECK",
+    False,
+    _switch,
+    "0 or 1",
+    "checks every step: on cpu by the reference beside the plan, on sim with all that it looks for",
+)
 DUMP: Knob[Path | None] = Knob("SEXPGPU_DUMP", None, Path, "a folder", "writes the module after each stage there")
 EXPLAIN: Knob[str | None] = Knob(
     "SEXPGPU_EXPLAIN", None, _one_of("kernels"), "kernels", "lists every launch of each graph in the lowering report"

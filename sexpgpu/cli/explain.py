@@ -12,15 +12,13 @@ from sexpgpu.cli import report
 if TYPE_CHECKING:
     from sexpgpu.lang.selection import Selection
 
-TARGETS = ("sm_80", "sm_90", "sm_90a", "sm_100")
-
 
 @click.command()
 @report.file_argument
 @report.selection_options
 @report.skip_option
-@click.option("--device", type=click.Choice(["cpu", "sim", "cuda"]), help="End with the device's lowering report.")
-@click.option("--target", type=click.Choice(TARGETS), help="The chip that kernels are for, with --device sim or cuda.")
+@report.device_option("End with the device's lowering report.")
+@report.target_option
 @report.json_option
 def command(
     file: Path,
@@ -50,8 +48,7 @@ def command(
     from sexpgpu.driver.pipeline import Passes, skipping
     from sexpgpu.lang.limits import run_deep
 
-    if target is not None and device not in ("sim", "cuda"):
-        raise click.UsageError("--target says which chip kernels are made for: it goes with --device cuda or sim")
+    report.require_gpu(target, device)
 
     def explain_it() -> int:
         with compiling(file, selected, passes=Passes(skipping(skipped, device))) as done:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sexpgpu import knobs
-from sexpgpu.cli import report
+from sexpgpu.cli import exit_code, report
 from sexpgpu.diag import SxError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class _Finite(click.FloatRange):
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
 @click.argument("name", required=False)
+@report.device_option("SEXPGPU_DEVICE otherwise.")
 @click.option("--prompt", metavar="TEXT", help="What a text is to go on from.")
 @click.option("--temperature", type=_Finite(min=0.0), default=1.0, help="0 takes the likeliest; 1 by default.")
 @click.option("--top-k", type=click.IntRange(min=1), help="Draw from the K likeliest alone.")
@@ -44,6 +45,7 @@ class _Finite(click.FloatRange):
 def command(
     run: Path,
     name: str | None,
+    device: str | None,
     prompt: str | None,
     temperature: float,
     top_k: int | None,
@@ -61,14 +63,14 @@ def command(
 
     Texts go to standard output; images are PNG files, arrays npy files, whose names are printed; where one is
     there already nothing is sampled or written, unless --force is given. Flags that the generator does not read
-    change nothing. Exit code 1 where the run, the prompt or the name is at fault.
+    change nothing. Exit code 1 where the run, the prompt or the name is at fault, 3 where the device cannot be had.
     """
     knobs.limit_threads()
     from sexpgpu.driver.generate import Request, generate
     from sexpgpu.lang.limits import run_deep
 
     folder = out or Path()
-    request = Request(run, name, prompt, temperature, top_k, top_p, seed, folder, force)
+    request = Request(run, name, prompt, temperature, top_k, top_p, seed, folder, force, device)
     progress = _Progress(sys.stderr.isatty() and not as_json)
     try:
         answer = run_deep(lambda: generate(request, progress.told, lambda late: report.print_diagnostic(late, {})))
@@ -80,7 +82,7 @@ def command(
             report.print_json({"verb": "generate", "run": str(run), "ok": False, **_diagnostic(fault, sources)})
         else:
             report.print_diagnostic(fault.diagnostic, sources)
-        return 1
+        return exit_code(fault.diagnostic.code)
     progress.end()
     if as_json:
         rows = [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sexpgpu import knobs
 from sexpgpu.cli import report
 from sexpgpu.diag import error
 
@@ -25,6 +26,8 @@ PLAN = "plan"
 @click.option(
     "--stage", metavar="NAME", help="The module at a stage: traced, a pass by name or number, 05-autodiff; or `plan`."
 )
+@report.device_option("The device whose stages and plans these are; SEXPGPU_DEVICE otherwise.")
+@report.target_option
 @click.option("--graph", metavar="NAME", help="Only one graph of the module.")
 @click.option("--locations", is_flag=True, help="With the source place of every operation.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file.")
@@ -35,6 +38,8 @@ def command(
     skipped: tuple[str, ...],
     as_mlir: bool,
     stage: str | None,
+    device: str | None,
+    target: str | None,
     graph: str | None,
     locations: bool,
     output: Path | None,
@@ -47,24 +52,28 @@ def command(
     sexpgpu ir examples/moons.sx --stage traced --graph train
     sexpgpu ir examples/moons.sx --stage 05-autodiff --skip simplify
     sexpgpu ir examples/moons.sx --stage plan --graph train
+    sexpgpu ir examples/moons.sx --stage to-gpu --device cuda --target sm_90
 
-    `sexpgpu passes` lists the stages.
+    `sexpgpu passes` lists the stages. No device has to be there.
     """
     from sexpgpu.driver.compile import compiling
     from sexpgpu.driver.document import document_text, module_text
-    from sexpgpu.driver.pipeline import Passes, skipping, stage_number, whole
+    from sexpgpu.driver.pipeline import Passes, skipping, stage_number, whole_for
     from sexpgpu.driver.plan_text import plans_text
     from sexpgpu.driver.planning import plans_of
     from sexpgpu.lang.limits import run_deep
 
+    report.require_gpu(target, knobs.DEVICE.get(device))
     wants_module = as_mlir or stage is not None or graph is not None or locations
     if wants_module and as_json:
         raise click.UsageError("--json prints the document; --mlir, --stage, --graph and --locations the module")
 
     def print_it() -> int:
-        pipeline = whole()
+        pipeline = whole_for(device, target)
         until = None if stage is None or stage == PLAN else stage_number(stage, pipeline)
-        with compiling(file, selected, pipeline=pipeline, passes=Passes(skipping(skipped), until=until)) as done:
+        with compiling(
+            file, selected, pipeline=pipeline, passes=Passes(skipping(skipped, device), until=until)
+        ) as done:
             report.print_diagnostics(done.diagnostics, done.session.sources)
             if done.diagnostics.errors:
                 return report.failure_code(done.diagnostics)

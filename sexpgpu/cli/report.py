@@ -51,6 +51,22 @@ def skip_option(command: F) -> F:
     return click.option("--skip", "skipped", multiple=True, metavar="PASS", help=text)(command)
 
 
+def device_option(text: str) -> Callable[[F], F]:
+    return click.option("--device", type=click.Choice(["cpu", "sim", "cuda"]), help=text)
+
+
+def target_option(command: F) -> F:
+    """`--target`, of which `require_gpu` says what it goes with."""
+    text = "The chip that kernels are for, with --device sim or cuda."
+    return click.option("--target", type=click.Choice(["sm_80", "sm_90", "sm_90a", "sm_100"]), help=text)(command)
+
+
+def require_gpu(target: str | None, device: str | None) -> None:
+    """Wrong usage (exit 2) where a chip is given for a device that has no kernels."""
+    if target is not None and device not in ("sim", "cuda"):
+        raise click.UsageError("--target says which chip kernels are made for: it goes with --device cuda or sim")
+
+
 def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 

@@ -24,7 +24,7 @@ def _directory(context: click.Context, parameter: click.Parameter, given: str | 
 @report.file_argument
 @report.selection_options
 @click.option("--steps", type=click.IntRange(min=1), help="Stop after so many steps instead of the file's.")
-@click.option("--device", type=click.Choice(["cpu", "sim", "cuda"]), help="SEXPGPU_DEVICE otherwise.")
+@report.device_option("SEXPGPU_DEVICE otherwise.")
 @click.option("--out", callback=_directory, metavar="DIR", help="The run's directory, instead of runs/<slug>.")
 @click.option("--resume", metavar="latest|PATH", help="Go on from the newest good checkpoint, or from one.")
 @click.option("--allow-changed", is_flag=True, help="Resume although the experiment differs from the checkpoint's.")

@@ -33,9 +33,9 @@ def _dims(context: click.Context, parameter: click.Parameter, text: str) -> Dims
 @click.option("--grid", default="1", metavar="X[,Y[,Z]]", callback=_dims, help="Blocks.  [default: 1]")
 @click.option("--block", default="32", metavar="X[,Y[,Z]]", callback=_dims, help="Threads of a block.  [default: 32]")
 @click.option("--arg", "arguments", multiple=True, metavar="SPEC", help="A parameter, in order; see below.")
-@click.option("--shared", default=0, metavar="BYTES", help="Dynamic shared memory.")
-@click.option("--seed", default=0, metavar="N", help="The seed of random arguments.")
-@click.option("--race", type=int, metavar="N", help="Run the warps in a random order, of this seed.")
+@click.option("--shared", type=click.IntRange(min=0), default=0, metavar="BYTES", help="Dynamic shared memory.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="The seed of random arguments.")
+@click.option("--race", type=click.IntRange(min=0), metavar="N", help="Run the warps in a random order, of this seed.")
 @click.option(
     "--visits",
     type=click.IntRange(min=1),

@@ -83,11 +83,28 @@ def cache_warning() -> Diagnostic | None:
     if knobs.CACHE.get() is None or folder is None:
         return None
     standing = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
-    if standing.is_dir() and os.access(standing, os.W_OK | os.X_OK):
+    if not standing.is_dir():
+        reason = f"{standing} is no folder"
+    elif os.access(standing, os.W_OK | os.X_OK) and _takes_files(folder):
         return None
-    reason = f"{standing} cannot be written" if standing.is_dir() else f"{standing} is no folder"
+    else:
+        reason = f"{standing} cannot be written"
     message = f"SEXPGPU_CACHE: nothing can be kept in {folder}"
     return evolve(warning("W-IO-002", message), actual=reason, help="SEXPGPU_CACHE=off keeps nothing without a warning")
+
+
+def _takes_files(folder: Path) -> bool:
+    """Make a folder, which was named to be written to, and a file in it that has no name: some file systems refuse
+    what permissions allow.
+    """
+    import tempfile  # which few commands wait for
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
 
 
 def require_new(path: Path) -> None:

@@ -33,7 +33,8 @@ from sexpgpu.trace.declarations import Flags
 class Request:
     """What the command line asks for; `run` is a run's directory or a checkpoint.
 
-    `out` is where files are to go; `force` says that those which are there may be written over.
+    `out` is where files are to go; `force` says that those which are there may be written over. The `device` is that of
+    SEXPGPU_DEVICE otherwise.
     """
 
     run: Path
@@ -45,6 +46,7 @@ class Request:
     seed: int | None = None
     out: Path = Path()
     force: bool = False
+    device: str | None = None
 
 
 @frozen
@@ -58,7 +60,7 @@ class Answer:
 def generate(request: Request, told: Callable[[int, int], None], report: Callable[[Diagnostic], None]) -> Answer:
     """Compile the run's own sources under its own selection and run the generator on its newest good checkpoint.
 
-    It runs on SEXPGPU_DEVICE; `report` hears of warnings. E-MEM-001 before the checkpoint is read where a device lacks
+    `report` hears of warnings. E-MEM-001 before the checkpoint is read where a device lacks
     the memory for it.
 
     E-CKPT-008 where `run` is neither a run nor a checkpoint, E-RUN-035 for a generator that is not there, E-RUN-034 for
@@ -70,7 +72,7 @@ def generate(request: Request, told: Callable[[int, int], None], report: Callabl
     file, overlay = _sources(checkpoint.parent.parent, index)
     values = tuple(f"{knob['name']}={knob['value']}" for knob in index["manifest"]["knobs"])
     flags = Flags(request.prompt, request.temperature, request.top_k, request.top_p, request.seed)
-    with opened(knobs.DEVICE.get(), told=report) as device, open_context() as context:
+    with opened(knobs.DEVICE.get(request.device), told=report) as device, open_context() as context:
         done = compile_in(context, file, Selection(sets=values), pipeline=None, flags=flags, overlay=overlay)
         kernels = prepare_for(done, device)
         if done.experiment is None or done.diagnostics.errors:

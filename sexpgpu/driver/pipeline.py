@@ -95,6 +95,12 @@ def whole(device: str | None = None, chip: str = "") -> str:
     return f"shared+{kernels_for(chip)}" if chip else f"shared+{TARGETS[knobs.DEVICE.get(device)]}"
 
 
+def whole_for(device: str | None, chip: str | None) -> str:
+    """The pipelines of a run on a device, for a chip where that is a GPU: as given, else as the environment says."""
+    found = knobs.DEVICE.get(device)
+    return whole(found) if TARGETS[found] == "cpu" else whole(found, knobs.TARGET.get(chip) or "sm_80")
+
+
 def kernels_for(chip: str) -> str:
     """The pipeline of a GPU for a chip; its products may round to tf32 where SEXPGPU_TF32 is set."""
     return f"cuda:{chip}" + (TF32 if knobs.TF32.get() else "")
@@ -172,13 +178,21 @@ def stage_number(text: str, pipeline: str) -> int:
     if name in names:
         several = [stage for stage in stages if stage[3:] == name]
         raise error("E-IR-014", f"`{text}` runs {len(several)} times", expected="one of " + ", ".join(several))
-    near = nearest(text, [*stages, *names])
-    raise error(
-        "E-IR-014",
-        f"there is no stage `{text}`",
-        expected="a number or one of " + ", ".join(stages),
-        help=f"`{near}`" if near else None,
-    )
+    expected = "a number or one of " + ", ".join(stages)
+    meant = [name, f"to-{name}"]
+    near = next((each for each in meant if each in names), None)
+    elsewhere = next(((device, each) for device in ("sim", "cpu") for each in meant if _has(whole(device), each)), None)
+    if near is None and elsewhere is not None:
+        device, stage = elsewhere
+        help = f"`sexpgpu ir FILE --stage {stage} --device {device}`, or SEXPGPU_DEVICE={device}"
+        raise error("E-IR-014", f"`{text}` is no stage of this device", expected=expected, help=help)
+    near = near or nearest(text, [*stages, *names])
+    raise error("E-IR-014", f"there is no stage `{text}`", expected=expected, help=f"`{near}`" if near else None)
+
+
+def _has(pipeline: str, text: str) -> bool:
+    """Whether a pipeline has a stage of a name, with its number or without."""
+    return any(text in (step.name, step.stage) for step in steps_of(pipeline))
 
 
 def parse_pipeline(text: str) -> list[Pass]:

@@ -135,6 +135,23 @@ def test_a_stage_by_name_by_number_and_by_both(tmp_path: Path) -> None:
     assert "`autodiff`" in done.stderr
 
 
+@pytest.mark.parametrize(("text", "stage"), [("to-gpu", "to-gpu"), ("nvvm", "to-nvvm"), ("sx-stack", "stack")])
+def test_a_stage_of_another_device_is_named_with_it(text: str, stage: str, tmp_path: Path) -> None:
+    file = write(tmp_path)
+    done = sexpgpu("ir", file, "--stage", text)
+    refused(done, "E-IR-014")
+    assert f"`sexpgpu ir FILE --stage {stage} --device sim`" in done.stderr
+    assert sexpgpu("ir", file, "--stage", stage, "--device", "sim", "--graph", "train").stdout.startswith("func.func @")
+
+
+def test_a_stage_of_kernels_for_a_chip(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    done = sexpgpu("ir", file, "--stage", "to-nvvm", "--device", "cuda", "--target", "sm_90")
+    assert done.returncode == 0, done.stderr
+    assert 'chip = "sm_90"' in done.stdout
+    assert sexpgpu("ir", file, "--stage", "autodiff", "--target", "sm_90").returncode == 2
+
+
 @pytest.mark.parametrize("verb", ["check", "explain", "ir", "passes", "run"])
 def test_passes_that_cannot_be_skipped(verb: str, tmp_path: Path) -> None:
     file = write(tmp_path)

@@ -233,13 +233,23 @@ def test_two_processes_at_once_keep_one_plan(file: Path, cache: Path) -> None:
 
 
 def test_a_folder_that_keeps_nothing_is_told_once(tmp_path: Path) -> None:
-    """A file in the folder's place, for a superuser as well; where it is off, or can be made, nothing is said."""
+    """A file in the folder's place, or a system that makes none, for a superuser as well; where it is off, or can be
+    made, nothing is said.
+    """
     (tmp_path / "taken").write_text("", "utf-8")
     write(tmp_path)
-    for cache, said in (("taken", 1), ("taken/below", 1), ("off", 0), ("new/below", 0)):
+    for cache, said in (
+        ("taken", 1),
+        ("taken/below", 1),
+        ("/proc/none", 1),
+        ("/proc", 1),
+        ("off", 0),
+        ("new/below", 0),
+    ):
         environment = {**os.environ, "SEXPGPU_CACHE": cache}
         command = [sys.executable, "-m", "sexpgpu", "diff", "experiment.sx", "experiment.sx"]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (0, "identical\n")
         assert done.stderr.count("warning[W-IO-002]") == said, done.stderr
-        assert ("taken is no folder" in done.stderr) == bool(said)
+        reason = "/proc cannot be written" if cache.startswith("/proc") else "taken is no folder"
+        assert (reason in done.stderr) == bool(said)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gpu.test_doctor import without_gpu
 from tests.gpu.test_engine import sexpgpu
 
 FILE = """
@@ -68,14 +69,25 @@ def test_a_run_shows_what_it_shows_on_the_cpu(folder: Path) -> None:
         assert same.read_bytes() == file.read_bytes()
 
 
-def test_the_verb_runs_on_the_device_of_the_environment(folder: Path) -> None:
+def test_the_verb_runs_on_the_device_that_it_is_told(folder: Path) -> None:
     flags = ("--prompt", "abcd", "--temperature", "0", "story")
     answers = []
     for device in ("cpu", "sim"):
         done = sexpgpu("generate", folder / "sim", *flags, SEXPGPU_DEVICE=device)
         assert done.returncode == 0, done.stderr
         answers.append(done.stdout)
-    assert answers[0] == answers[1]
+    flagged = sexpgpu("generate", folder / "sim", *flags, "--device", "sim", SEXPGPU_DEVICE="cuda")
+    assert answers == [flagged.stdout] * 2
+
+
+@without_gpu
+@pytest.mark.parametrize(("flags", "environment"), [((), {"SEXPGPU_DEVICE": "cuda"}), (("--device", "cuda"), {})])
+def test_a_gpu_that_is_not_there_is_refused_as_by_run(
+    flags: tuple[str, ...], environment: dict[str, str], folder: Path
+) -> None:
+    done = sexpgpu("generate", folder / "sim", "story", *flags, **environment)
+    assert done.returncode == 3
+    assert re.search(r"error\[E-DEV-0(02|10)\]", done.stderr), done.stderr
 
 
 def test_a_checkpoint_of_one_device_goes_on_on_another(folder: Path) -> None:
