@@ -67,7 +67,7 @@ def _needs(experiment: Experiment, plans: DevicePlans, peers: Peers | None, degr
         **phases[when],
         **_collective(experiment, peers),
         "arena": block_size(max(_arena(fullest), _norm_arena(experiment))),
-        "numbers": block_size(SMALL_BLOCK),
+        "scalars for the host": block_size(SMALL_BLOCK),
     }
     generating = max((_phase(experiment, (g.init, g.trip, g.emit)) for g in experiment.generators), default=0)
     return Planned(parts, {"phase": when, **_peak(fullest)}, generating)
@@ -92,7 +92,7 @@ def generator_needs(experiment: Experiment, plans: DevicePlans, generator: Gener
         "views": _blocks(by_path[path] for path in viewing),
         "generation": generating,
         "arena": block_size(_arena(fullest)),
-        "numbers": block_size(SMALL_BLOCK),
+        "scalars for the host": block_size(SMALL_BLOCK),
     }
     return Planned(parts, {"phase": "generation", **_peak(fullest)}, generating)
 

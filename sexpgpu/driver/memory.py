@@ -25,6 +25,10 @@ from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.assemble import TRAIN, Traced
 
 
+BY_BATCH = frozenset({"batch", "generation", "constants", "arena"})
+"""Parts of what a run needs that its batch, its generators or recomputing may make smaller."""
+
+
 @frozen
 class Held:
     """Bytes beside the arena.
@@ -112,6 +116,11 @@ class Needs:
     def total(self) -> int:
         return sum(self.parts.values())
 
+    @property
+    def least(self) -> int:
+        """What no smaller batch and no recomputing saves."""
+        return sum(count for name, count in self.parts.items() if name not in BY_BATCH)
+
     def listed(self) -> str:
         return ", ".join(f"{name} {size(count)}" for name, count in self.parts.items() if count)
 
@@ -137,9 +146,12 @@ def admission(traced: Traced, plans: Plans) -> Diagnostic | None:
 
 
 def not_admitted(run: RunConfig, found: Needs, limit: Limit) -> Diagnostic:
-    """What is said of a run that does not fit."""
+    """What is said of a run that does not fit: what would make it, where something in its form could."""
     smaller = "a smaller batch with more :microbatches"
-    help = smaller if run.recompute else f"(defrun ... :recompute :auto), or {smaller}"
+    if found.least > limit.bytes:
+        help = f"whatever the batch, a run of this model needs more than {size(found.least)}"
+    else:
+        help = smaller if run.recompute else f"(defrun ... :recompute :auto), or {smaller}"
     return too_large("the run", run.span, found, limit, help)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from sexpgpu import knobs
 from sexpgpu.dialects.opdef import numpy_dtype
-from sexpgpu.driver.memory import Held, admission, held_by
+from sexpgpu.driver.memory import Held, Limit, Needs, admission, held_by, not_admitted
 from sexpgpu.driver.planning import preparing
+from sexpgpu.experiment import RunConfig
 from sexpgpu.interp import Program
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
@@ -100,6 +101,22 @@ def test_a_limit_that_no_plan_keeps_says_by_how_much(tmp_path: Path, monkeypatch
     assert memory_of(again).arena < 0.6 * memory_of(kept).arena, "it comes as near as it can"
     assert refused is not None
     assert "more than it may hold" in refused
+
+
+@pytest.mark.parametrize(
+    ("limit", "recompute", "advice"),
+    [
+        (99, None, "whatever the batch, a run of this model needs more than 100 B"),
+        (99, "auto", "whatever the batch, a run of this model needs more than 100 B"),
+        (100, None, "(defrun ... :recompute :auto), or a smaller batch with more :microbatches"),
+        (100, "auto", "a smaller batch with more :microbatches"),
+    ],
+)
+def test_what_would_make_a_run_fit(limit: int, recompute: Literal["auto"] | None, advice: str) -> None:
+    found = Needs({"parameters": 80, "gradients": 20, "batch": 30, "arena": 50}, None)
+    run = RunConfig(steps=1, epochs=None, recompute=recompute)
+    refused = not_admitted(run, found, Limit(limit, "SEXPGPU_MEMORY"))
+    assert refused.help == advice
 
 
 @pytest.mark.parametrize(
