@@ -1,9 +1,9 @@
 """How a rank's gradients leave its device for other machines, and how their sums come back.
 
-The sums come back in one copy, into one block. Gradients that travel as bf16 are rounded on the device, into another
-block that goes out in one copy; what rounding takes from a step's gradient is added to that of the next step, so that
-nothing is lost for good (error feedback: Seide et al., "1-bit stochastic gradient descent", Interspeech 2014). All of
-these blocks last from the first step to the end.
+The sums come back in one copy, into one block, and go from there to arrays that may be written over. Gradients that
+travel as bf16 are rounded on the device, into another block that goes out in one copy; what rounding takes from a
+step's gradient is added to that of the next step, so that nothing is lost for good (error feedback: Seide et al.,
+"1-bit stochastic gradient descent", Interspeech 2014). These blocks last from the first step to the end.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sexpgpu.gpu.arrays import DeviceArrays
 from sexpgpu.gpu.memory import ALIGNMENT, Block, DeviceArray, as_one_axis, block_size, stored_dtype, to_stored
+from sexpgpu.gpu.transfer import copy_array
 from sexpgpu.runtime.engine import Array
 from sexpgpu.tensortype import TensorType
 
@@ -73,7 +74,11 @@ class DeviceTransport:
         pool = self.arrays.pool
         pool.driver.copy_in(self._sums.address, whole)
         pool.writes += 1
-        return {name: DeviceArray(self.types[name], self._sums, offsets[name]) for name in sums}
+        # An update may write its parameter over the gradient, which then outlasts the next sums in that block.
+        found = {name: pool.array(self.types[name]) for name in sums}
+        for name, array in found.items():
+            copy_array(pool, array, DeviceArray(self.types[name], self._sums, offsets[name]))
+        return found
 
 
 def transport_bytes(types: Types, rounding: bool) -> int:

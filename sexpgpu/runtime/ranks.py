@@ -52,7 +52,7 @@ class Transport(Protocol):
         ...
 
     def placed(self, sums: Mapping[str, Array]) -> dict[str, Tensor]:
-        """Gradients where graphs read them, until the next ones come."""
+        """Gradients where graphs read them, which belong to the caller."""
         ...
 
 
