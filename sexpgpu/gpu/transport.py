@@ -76,8 +76,8 @@ class DeviceTransport:
         pool.writes += 1
         # An update may write its parameter over the gradient, which then outlasts the next sums in that block.
         found = {name: pool.array(self.types[name]) for name in sums}
-        for name, array in found.items():
-            copy_array(pool, array, DeviceArray(self.types[name], self._sums, offsets[name]))
+        for name, own in found.items():
+            copy_array(pool, own, DeviceArray(self.types[name], self._sums, offsets[name]))
         return found
 
 
