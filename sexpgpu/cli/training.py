@@ -89,6 +89,8 @@ def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> i
         if not as_json:
             report.print_diagnostics(done.diagnostics, sources)
         if not done.ok:
+            if where.peers is not None:
+                where.peers.leave(done.diagnostics.errors[0])
             if as_json:
                 report.print_json(_failed(file, report.diagnostics_json(done.diagnostics, sources)))
             return report.failure_code(done.diagnostics)

@@ -28,10 +28,14 @@ def meet(team: Team, plan: Plan, start: Start, data: Data, signals: Signals, str
     if team.peers is None:
         return
     experiment = team.calls[0].engine.experiment
-    if stream is not None:
-        stream.write(f"machine {team.machine} of {team.machines}: waiting for the others at {team.peers.place}\n")
-        stream.flush()
-    team.peers.meet(facts_of(team, team.peers, plan, start, data), largest_message(experiment), signals)
+
+    def say(line: str) -> None:
+        if stream is not None:
+            stream.write(f"machine {team.machine} of {team.machines}: {line}\n")
+            stream.flush()
+
+    say(f"waiting for the others at {team.peers.place}")
+    team.peers.meet(facts_of(team, team.peers, plan, start, data), largest_message(experiment), signals, say)
 
 
 def facts_of(team: Team, peers: Peers, plan: Plan, start: Start, data: Data) -> dict[str, str]:

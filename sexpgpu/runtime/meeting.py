@@ -1,11 +1,13 @@
 """Machines of one run meet: machine 0 listens, the others come and say what they are about to run, all is compared.
 
 Machine 0 listens at one place until everybody is there, then no more. Whoever connects and is no machine of a run says
-nothing for too long, or what is no hello: he is let go, and the others wait for him no moment longer.
+nothing for too long, or what is no hello: he is let go, and the others wait for him no moment longer. A machine that is
+not going to begin comes nevertheless, to say why, and nobody waits for it.
 """
 
 from __future__ import annotations
 
+import errno
 import select
 import selectors
 import socket
@@ -24,6 +26,13 @@ _HELLO = Bounds(64 << 10, 0)
 _GUESTS = 64
 _PATIENCE = 10.0  # seconds from a connection to its hello
 _LOOK = 0.2  # seconds between two looks at whether the run is to stop
+_KNOCK = 5.0  # seconds that one attempt to connect may take
+_NEWS = 30.0  # seconds between two words on the waiting
+FAREWELL = 5.0
+"""Seconds that a machine which is not going to begin has to say so."""
+
+
+_TAKEN = "another machine 0 may run there: each machine has a SEXPGPU_NODE_RANK of its own"
 
 
 class Stopped(Exception):
@@ -42,6 +51,35 @@ class Place:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def _silent(line: str) -> None:
+    """Nobody hears of the waiting."""
+
+
+@define
+class _Patience:
+    """How long a machine has waited at a place, which it says from time to time."""
+
+    place: Place
+    stopped: Callable[[], bool]
+    say: Callable[[str], None]
+    _began: float = field(factory=time.monotonic, init=False)
+    _said: float = field(default=0.0, init=False)
+
+    @property
+    def left(self) -> float:
+        return self._began + self.place.wait - time.monotonic()
+
+    def lasts(self, whom: str) -> bool:
+        """Whether there is time left to wait for somebody; `Stopped` where the run is to stop."""
+        if self.stopped():
+            raise Stopped
+        waited = time.monotonic() - self._began
+        if waited - self._said >= _NEWS:
+            self._said = waited
+            self.say(f"waiting for {whom} at {self.place}, {waited:.0f} s of {self.place.wait:g} s")
+        return self.left > 0
+
+
 def listen(place: Place) -> socket.socket:
     """The socket of machine 0; `E-DP-005` where this machine cannot listen there."""
     try:
@@ -53,6 +91,7 @@ def listen(place: Place) -> socket.socket:
             f"machine 0 cannot listen at {place}",
             expected="an address of this machine and a port that is free, in SEXPGPU_RENDEZVOUS",
             actual=fault.strerror or str(fault),
+            help=_TAKEN if fault.errno == errno.EADDRINUSE else None,
         ) from None
 
 
@@ -95,23 +134,20 @@ class Arrivals:
     facts: Facts
     arrived: dict[int, tuple[socket.socket, str]] = field(factory=dict, init=False)
     _guests: dict[socket.socket, _Guest] = field(factory=dict, init=False)
+    _refusal: bytes | None = field(default=None, init=False)  # what everybody is told where nothing begins
+    _know: set[int] = field(factory=set, init=False)  # the machines that know it
 
-    def run(self, stopped: Callable[[], bool]) -> list[socket.socket]:
-        """Everybody's connection in the order of machines, from 1. `E-DP-006` where a machine differs, `E-DP-007` where
-        one does not come in time.
+    def run(self, stopped: Callable[[], bool], say: Callable[[str], None] = _silent) -> list[socket.socket]:
+        """Everybody's connection in the order of machines, from 1; `say` hears of long waiting. `E-DP-006` where a
+        machine differs, `E-DP-007` where one does not come, be it that it says so.
         """
-        deadline = time.monotonic() + self.place.wait
+        patience = _Patience(self.place, stopped, say)
         with selectors.DefaultSelector() as looking:
             looking.register(self.listener, selectors.EVENT_READ)
             while len(self.arrived) < self.count - 1:
-                if stopped():
-                    raise Stopped
-                if time.monotonic() > deadline:
+                if not patience.lasts(self._absent()):
                     raise self._missing()
-                for key, _ in looking.select(_LOOK):
-                    self._look(looking, key.fileobj)
-                for late in [g for g in self._guests.values() if time.monotonic() > g.until]:
-                    self._dismiss(looking, late)
+                self._turn(looking)
             for guest in list(self._guests.values()):
                 self._dismiss(looking, guest)
         connections = [self.arrived[number][0] for number in sorted(self.arrived)]
@@ -119,10 +155,31 @@ class Arrivals:
             each.setblocking(True)
         return connections
 
+    def turn_away(self, refusal: bytes | None = None) -> None:
+        """Nothing begins: whoever has come or comes within `FAREWELL` seconds is told why, by a frame; by what the
+        others were told already where none is given, or not at all. It takes no longer than until all know.
+        """
+        if refusal is not None:
+            self._tell(refusal)
+        deadline = time.monotonic() + FAREWELL
+        with selectors.DefaultSelector() as looking:
+            looking.register(self.listener, selectors.EVENT_READ)
+            for guest in self._guests:
+                looking.register(guest, selectors.EVENT_READ)
+            while self._refusal is not None and len(self._know) < self.count - 1 and time.monotonic() < deadline:
+                self._turn(looking)
+
     def close(self) -> None:
         """Let go of everybody."""
         for connection in [*self._guests, *(each for each, _ in self.arrived.values())]:
             connection.close()
+
+    def _turn(self, looking: selectors.BaseSelector) -> None:
+        """Whatever there is to read now, or soon."""
+        for key, _ in looking.select(_LOOK):
+            self._look(looking, key.fileobj)
+        for late in [g for g in self._guests.values() if time.monotonic() > g.until]:
+            self._dismiss(looking, late)
 
     def _look(self, looking: selectors.BaseSelector, ready: object) -> None:
         if ready is self.listener:
@@ -164,44 +221,69 @@ class Arrivals:
         if not isinstance(number, int) or isinstance(number, bool) or not isinstance(told, dict):
             self._dismiss(looking, guest)
             return
+        if self._refusal is not None:
+            self._inform(guest.socket, number)
+            self._dismiss(looking, guest)
+            return
+        if "absent" in told:
+            self._know.add(number)
+            self._tell(head(Kind.LEFT, {"node": number, "reason": str(told["absent"])}))
+            raise not_coming(number, str(told["absent"]))
         for name, own in self.facts.items():
             if told.get(name) != own:
-                self._refuse(guest, f"machine {number} differs from machine 0: {name}", own, str(told.get(name)))
+                told_of = str(told.get(name))
+                self._refuse(guest, number, f"machine {number} differs from machine 0: {name}", own, told_of)
         if number not in range(1, self.count) or number in self.arrived:
             there = self.arrived[number][1] if number in self.arrived else self.place.host
             expected = "another number for each" if self.count > 2 or number == 0 else "1"
-            self._refuse(guest, f"two machines are number {number}", expected, f"{there} and {guest.address}")
+            self._refuse(guest, number, f"two machines are number {number}", expected, f"{there} and {guest.address}")
         del self._guests[guest.socket]
         self.arrived[number] = (guest.socket, guest.address)
 
-    def _refuse(self, guest: _Guest, message: str, expected: str, actual: str) -> None:
-        """Tell everybody why nothing begins."""
-        frame = head(Kind.REFUSED, {"message": message, "expected": expected, "actual": actual})
-        for connection in [guest.socket, *(each for each, _ in self.arrived.values())]:
-            with suppress(OSError):
-                connection.send(frame)
+    def _refuse(self, guest: _Guest, number: int, message: str, expected: str, actual: str) -> None:
+        self._tell(head(Kind.REFUSED, {"message": message, "expected": expected, "actual": actual}))
+        self._inform(guest.socket, number)
         raise _different(message, expected, actual)
 
-    def _missing(self) -> SxError:
+    def _tell(self, refusal: bytes) -> None:
+        """Tell all machines that are there why nothing begins."""
+        self._refusal = refusal
+        for number, (connection, _) in self.arrived.items():
+            self._inform(connection, number)
+
+    def _inform(self, connection: socket.socket, number: int) -> None:
+        self._know.add(number)
+        with suppress(OSError):
+            connection.send(self._refusal or b"")
+
+    def _absent(self) -> str:
         absent = [str(number) for number in range(1, self.count) if number not in self.arrived]
-        machines = f"machine {absent[0]}" if len(absent) == 1 else f"machines {', '.join(absent)}"
-        return error(
+        return f"machine {absent[0]}" if len(absent) == 1 else f"machines {', '.join(absent)}"
+
+    def _missing(self) -> SxError:
+        found = error(
             "E-DP-007",
-            f"{machines} did not arrive at {self.place} within {self.place.wait:g} s",
+            f"{self._absent()} did not arrive at {self.place} within {self.place.wait:g} s",
             expected=f"{self.count} machines",
             actual=str(1 + len(self.arrived)),
+            help="is it started, with this SEXPGPU_RENDEZVOUS, and can it reach that port? SEXPGPU_NODE_WAIT is how "
+            "many seconds machines wait",
         )
+        self._tell(head(Kind.LEFT, {"node": 0, "reason": f"E-DP-007: {found.diagnostic.message}"}))
+        self._know.update(range(1, self.count))  # the others had their time
+        return found
 
 
-def join(place: Place, number: int, facts: Facts, stopped: Callable[[], bool]) -> socket.socket:
-    """The connection of machine `number` to machine 0, when all are there; errors as in `Arrivals.run`."""
-    deadline = time.monotonic() + place.wait
+def join(
+    place: Place, number: int, facts: Facts, stopped: Callable[[], bool], say: Callable[[str], None] = _silent
+) -> socket.socket:
+    """The connection of machine `number` to machine 0, when all are there; `say` and errors as in `Arrivals.run`."""
+    patience = _Patience(place, stopped, say)
     reason = "nobody listens there"
-    while time.monotonic() < deadline:
-        if stopped():
-            raise Stopped
+    while patience.lasts("machine 0"):
         try:
-            connection = socket.create_connection((place.host, place.port), max(_LOOK, deadline - time.monotonic()))
+            limit = min(_KNOCK, max(_LOOK, patience.left))
+            connection = socket.create_connection((place.host, place.port), limit)
         except OSError as fault:
             reason = fault.strerror or str(fault)
             time.sleep(_LOOK)
@@ -209,7 +291,7 @@ def join(place: Place, number: int, facts: Facts, stopped: Callable[[], bool]) -
         try:
             wire = Wire(connection, _PATIENCE)
             wire.send(Kind.HELLO, {"node": number, "facts": dict(facts)})
-            if _welcomed(wire, deadline, stopped):
+            if _welcomed(wire, patience):
                 return connection
             reason = "not all machines came"
         except Lost as lost:
@@ -219,20 +301,52 @@ def join(place: Place, number: int, facts: Facts, stopped: Callable[[], bool]) -
             raise
         connection.close()
         time.sleep(_LOOK)
-    raise error("E-DP-007", f"machine 0 did not begin at {place} within {place.wait:g} s", actual=reason)
+    raise error(
+        "E-DP-007",
+        f"machine 0 did not begin at {place} within {place.wait:g} s",
+        actual=reason,
+        help="is machine 0 started, is SEXPGPU_RENDEZVOUS its address and a port that can be reached, and are all "
+        "others started? SEXPGPU_NODE_WAIT is how many seconds machines wait",
+    )
 
 
-def _welcomed(wire: Wire, deadline: float, stopped: Callable[[], bool]) -> bool:
-    """Whether machine 0 begins before the deadline; `E-DP-006` where it refuses to."""
-    while time.monotonic() < deadline:
-        if stopped():
-            raise Stopped
+def stay_away(place: Place, number: int, why: str) -> None:
+    """Machine `number` is not going to begin, and tells machine 0 why, where that listens within `FAREWELL` seconds."""
+    deadline = time.monotonic() + FAREWELL
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            connection = socket.create_connection((place.host, place.port), max(_LOOK, left))
+        except OSError:
+            time.sleep(_LOOK)
+            continue
+        wire = Wire(connection, FAREWELL)
+        with suppress(Lost):
+            wire.send(Kind.HELLO, {"node": number, "facts": {"absent": why}})
+        wire.close()
+        return
+
+
+def not_coming(number: int, why: str) -> SxError:
+    """`E-DP-007` of a machine that ended before the run began."""
+    return error(
+        "E-DP-007",
+        f"machine {number} ended before the run began",
+        actual=why,
+        help="mend what ended it, then start every machine again",
+    )
+
+
+def _welcomed(wire: Wire, patience: _Patience) -> bool:
+    """Whether machine 0 begins in time; `E-DP-006` where it refuses to, `E-DP-007` where somebody does not come."""
+    while patience.lasts("the other machines"):
         ready, _, _ = select.select([wire.socket], [], [], _LOOK)
         if ready:
             frame = wire.receive(_HELLO)
             if frame.kind is Kind.REFUSED:
                 said = [str(frame.header.get(name)) for name in ("message", "expected", "actual")]
                 raise _different(*said)
+            if frame.kind is Kind.LEFT:
+                raise not_coming(int(frame.header.get("node", 0)), str(frame.header.get("reason")))
             if frame.kind is not Kind.WELCOME:
                 raise Lost("it did not begin with a welcome")
             return True

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from attrs import define, field, frozen
 
 from sexpgpu.diag import Diagnostic, SxError, error
-from sexpgpu.runtime.meeting import Arrivals, Facts, Place, join, listen
+from sexpgpu.runtime.meeting import Arrivals, Facts, Place, join, listen, stay_away
 from sexpgpu.runtime.signals import Signals
-from sexpgpu.runtime.wire import Bounds, Frame, Kind, Lost, Wire
+from sexpgpu.runtime.wire import Bounds, Frame, Kind, Lost, Wire, head
 
 Gradients = Literal["bf16", "f32"]
 SILENCE = 60.0
@@ -48,6 +48,7 @@ class Peers:
     _bounds: Bounds = field(default=Bounds(_HEADER, 0), init=False)
     _signals: Signals = field(factory=Signals, init=False)
     _gone: tuple[int, str] | None = field(default=None, init=False)
+    _came: bool = field(default=False, init=False)  # the others have heard of this machine
 
     def __attrs_post_init__(self) -> None:
         if self.rank == 0:
@@ -57,20 +58,26 @@ class Peers:
     def leads(self) -> bool:
         return self.rank == 0
 
-    def meet(self, facts: Facts, largest: int, signals: Signals) -> None:
+    def meet(
+        self, facts: Facts, largest: int, signals: Signals, say: Callable[[str], None] = lambda line: None
+    ) -> None:
         """Begin together. `largest` bounds the bytes of arrays that a machine ever sends; `signals` that one machine
-        gets are known to machine 0 with the next step. `E-DP-006` and `E-DP-007` where nothing begins.
+        gets are known to machine 0 with the next step; `say` hears of long waiting. `E-DP-006` and `E-DP-007` where
+        nothing begins.
         """
+        self._came = True
         self._bounds, self._signals = Bounds(_HEADER, largest), signals
         silence = min(SILENCE, self.place.wait)
         if self._listener is None:
-            connection = join(self.place, self.rank, facts, signals.stopped)
+            connection = join(self.place, self.rank, facts, signals.stopped, say)
             self._wires = {0: Wire(connection, silence)}
         else:
             arrivals = Arrivals(self._listener, self.place, self.count, facts)
             try:
-                found = arrivals.run(signals.stopped)
-            except BaseException:
+                found = arrivals.run(signals.stopped, say)
+            except BaseException as fault:
+                if isinstance(fault, SxError):
+                    arrivals.turn_away()
                 arrivals.close()
                 raise
             finally:
@@ -113,11 +120,25 @@ class Peers:
                 wire.send(Kind.END, {"code": code})
 
     def leave(self, why: Diagnostic) -> None:
-        """This machine's run has failed: the others are told whose fault it was."""
+        """This machine's run has failed, or is not going to begin: the others are told whose fault it was."""
         number, reason = self._gone or (self.rank, f"{why.code}: {why.message}")
+        if not self._came:
+            self._came = True
+            self._stay_away(reason)
         for wire in self._wires.values():
             with suppress(Lost):  # it knows, or is the one who left
                 wire.send(Kind.LEFT, {"node": number, "reason": reason})
+
+    def _stay_away(self, reason: str) -> None:
+        """Tell the others why this machine does not come; it takes a few seconds at most."""
+        if self._listener is None:
+            stay_away(self.place, self.rank, reason)
+            return
+        arrivals = Arrivals(self._listener, self.place, self.count, {})
+        try:
+            arrivals.turn_away(head(Kind.LEFT, {"node": self.rank, "reason": reason}))
+        finally:
+            arrivals.close()
 
     def close(self) -> None:
         for wire in self._wires.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ import pytest
 from attrs import define, field
 
 from sexpgpu.diag import Diagnostic, SxError
+from sexpgpu.runtime import meeting
 from sexpgpu.runtime.meeting import Arrivals, Facts, Place, Stopped, join, listen
 from sexpgpu.runtime.peers import Peers, Told
 from sexpgpu.runtime.signals import Signals
@@ -171,6 +173,8 @@ def test_a_place_that_is_taken_or_not_of_this_machine() -> None:
                 listen(wrong)
             assert raised.value.diagnostic.code == "E-DP-005"
             assert str(wrong) in raised.value.diagnostic.message
+            taken = wrong is where
+            assert ("another machine 0 may run there" in (raised.value.diagnostic.help or "")) == taken
 
 
 GARBAGE = {
@@ -228,3 +232,67 @@ def test_who_leaves_says_why_even_to_who_only_sends() -> None:
     assert raised.value.diagnostic.code == "E-DP-007"
     assert raised.value.diagnostic.actual == "E-MEM-003: nothing is left"
     first.close()
+
+
+WHY = Diagnostic("E-MEM-001", "it does not fit")
+
+
+def left_alone(waiting: Background, number: int) -> None:
+    """Who waited was told at once which machine does not come, and its code."""
+    assert waiting.code() == "E-DP-007"
+    assert isinstance(waiting.fault, SxError)
+    said = waiting.fault.diagnostic
+    assert said.message == f"machine {number} ended before the run began"
+    assert said.actual == "E-MEM-001: it does not fit"
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_machine_that_is_not_going_to_begin_tells_all(number: int) -> None:
+    where = place(60)
+    began = time.monotonic()
+    found = {n: Peers(n, 3, "f32", where) for n in range(3)}
+    others = [n for n in found if n != number]
+    waiting = {n: Background(partial(found[n].meet, FACTS, 1 << 20, Signals())) for n in others}
+    found[number].leave(WHY)
+    for each in waiting.values():
+        left_alone(each, number)
+    assert time.monotonic() - began < 20
+    for peers in found.values():
+        peers.close()
+
+
+def test_who_comes_late_is_told_too() -> None:
+    """Machine 2 is not there yet when machine 1 says that it does not come."""
+    where = place(60)
+    first, second, third = (Peers(n, 3, "f32", where) for n in range(3))
+    waiting = Background(partial(first.meet, FACTS, 1 << 20, Signals()))
+    second.leave(WHY)
+    late = Background(partial(third.meet, FACTS, 1 << 20, Signals()))
+    left_alone(waiting, 1)
+    left_alone(late, 1)
+    for peers in (first, second, third):
+        peers.close()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_machine_that_nobody_waits_for_ends_soon(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "FAREWELL", 0.5)
+    began = time.monotonic()
+    peers = Peers(number, 2, "f32", place(60))
+    peers.leave(WHY)
+    peers.close()
+    assert 0.4 < time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_long_waiting_is_told(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "_NEWS", 0.3)
+    told: list[str] = []
+    where = place(1.0)
+    peers = Peers(number, 2, "f32", where)
+    with pytest.raises(SxError) as raised:
+        peers.meet(FACTS, 1 << 20, Signals(), told.append)
+    peers.close()
+    assert "SEXPGPU_NODE_WAIT" in (raised.value.diagnostic.help or "")
+    assert len(told) >= 2
+    assert re.fullmatch(rf"waiting for machine {1 - number} at {where}, \d s of 1 s", told[0])
