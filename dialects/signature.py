@@ -23,6 +23,8 @@ from sexpgpu.tensortype import TensorType
 
 Role = TypeVar("Role")
 
+SQUARES = "sx.squares"
+"""On a graph: the norm of its gradients is wanted as they are, since no other call of the step adds to them."""
 _INPUT_ROLES: dict[str, InputRole] = {f"sx.{role}": role for role in get_args(InputRole)}
 _OUTPUT_ROLES: dict[str, OutputRole] = {f"sx.{role}": role for role in get_args(OutputRole)}
 

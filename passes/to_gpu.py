@@ -47,6 +47,7 @@ from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.base import Pass, graphs
 from sexpgpu.passes.flow import operations_of, read_flow
 from sexpgpu.passes.gpu.annotation import write_launches
+from sexpgpu.passes.gpu.gradient_squares import GradientSquares, sum_up
 from sexpgpu.passes.gpu.joined import join_results
 from sexpgpu.passes.gpu.kernel import KernelModule
 from sexpgpu.passes.gpu.layout import Layout
@@ -57,6 +58,7 @@ from sexpgpu.passes.gpu.modules import require_chip
 from sexpgpu.passes.gpu.multi_tensor import Names
 from sexpgpu.passes.gpu.multi_tensor import lower as lower_many
 from sexpgpu.passes.gpu.primitive import primitive_flow
+from sexpgpu.passes.gpu.product_squares import Tiles
 from sexpgpu.passes.gpu.recurrence import lower as lower_recurrence
 from sexpgpu.passes.gpu.recurrence import recurrence_of
 from sexpgpu.passes.gpu.task import Task
@@ -113,7 +115,7 @@ class _Device:
     kernels: int = 0
     _outliner: Outliner = field(init=False)
     _bodies: set[str] = field(factory=set, init=False)
-    _known: dict[tuple[str, tuple[Layout, ...], frozenset[int]], Any] = field(factory=dict, init=False)
+    _known: dict[Hashable, tuple[str, Tiles | None]] = field(factory=dict, init=False)
     _many: dict[Hashable, Names] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -122,6 +124,7 @@ class _Device:
     def lower(self, func: Any) -> None:
         join_results(func, self._outliner, self.context)
         views = Views()
+        squares = GradientSquares(func.operation, self.context)
         operations = operations_of(func)
         for op, behind in pairwise(operations):
             if (found := loop_of(op)) is not None:
@@ -137,8 +140,9 @@ class _Device:
                 continue
             call = op if group_of(op) is not None else self._alone(op, behind, views)
             if call is not None:
-                self._call(call, views)
+                self._call(call, views, squares=squares)
         self._results(operations[-1], views)
+        squares.finish()
 
     def _results(self, end: Any, views: Views) -> None:
         """What a function gives lies dense in memory: a view that does not is copied."""
@@ -237,8 +241,10 @@ class _Device:
             views.append(back.owner)
         return ops, results, views
 
-    def _call(self, call: Any, views: Views, write: Lower | None = None) -> None:
-        """Kernels for a group, by `write` where its family is not to say."""
+    def _call(
+        self, call: Any, views: Views, write: Lower | None = None, squares: GradientSquares | None = None
+    ) -> None:
+        """Kernels for a group, by `write` where its family is not to say; for a gradient they give what `squares` asks."""
         found = group_of(call)
         assert found is not None
         group, func = found
@@ -246,16 +252,24 @@ class _Device:
         zeros = zero_operands(call) if group.family == "attention" else frozenset()
         text = func.operation.get_asm(use_local_scope=True).replace(f"@{group.symbol}(", "@(", 1)
         self.calls += 1
-        if (same := self._known.get((text, layouts, zeros))) is not None:
+        place = squares.place(call, group) if squares is not None else -1
+        key = text, layouts, zeros, place
+        if key in self._known:
+            same, tiles = self._known[key]
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(same, context=self.context.mlir)
             func.erase()
+            if squares is not None and tiles is not None:
+                squares.give(call, place, tiles)
             return
-        task = Task(self.target, group.symbol, primitive_flow(self.context, func), layouts, self.tf32)
+        task = Task(self.target, group.symbol, primitive_flow(self.context, func), layouts, self.tf32, place)
         lowered = write(task) if write is not None else self._of_many(call, task) or _lower(group.family, task)
         whole = Task(self.target, group.symbol, read_flow(func), layouts, self.tf32)
         write_launches(func, evolve(lowered, library=library_for(group.family, whole, zeros)))
         self.kernels += len(lowered.kernels)
-        self._known[text, layouts, zeros] = group.symbol
+        self._known[key] = group.symbol, task.tiles
+        if squares is not None and task.tiles is not None:
+            sum_up(func, place, task.tiles, self.context)
+            squares.give(call, place, task.tiles)
 
     def _of_many(self, call: Any, task: Task) -> Launches | None:
         """Kernels that update many tensors at once, where a group is an update that has such."""

@@ -31,6 +31,7 @@ OutputRole = Literal[
     "carry",
     "value",
     "narrow",
+    "squares",
 ]
 SampleForm = Literal["text", "image", "array"]
 Reduction = Literal["mean", "sum", "max", "last"]
@@ -57,7 +58,8 @@ class Input:
 @frozen
 class Output:
     """A result of a graph. A `weight` belongs to the `metric` of the same name; a metric without one weighs its rows. A
-    `narrow` is the `param` of the same name, cast to a narrower dtype.
+    `narrow` is the `param` of the same name, cast to a narrower dtype. `squares` are f64 numbers, the sum of which is that
+    of the squares of the `grad` of the same name, which devices give.
 
     `then` names the graph (one scalar in, one out) that maps the reduced value of a metric before it is sent. Of a
     stacked graph, `part` is the microbatch that it is of, from 0; None: the sum over all.
@@ -110,9 +112,9 @@ class Graph:
 
     @property
     def offered(self) -> Graph:
-        """The graph as the loop calls it, which knows nothing of narrow parameters."""
+        """The graph as the loop calls it, which knows nothing of narrow parameters and sums of squares."""
         inputs = tuple([given for given in self.inputs if given.role != "narrow"])
-        outputs = tuple([given for given in self.outputs if given.role != "narrow"])
+        outputs = tuple([given for given in self.outputs if given.role not in ("narrow", "squares")])
         return evolve(self, inputs=inputs, outputs=outputs)
 
 

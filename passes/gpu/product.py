@@ -10,7 +10,7 @@ The parts are added in order, so that every run gives the same bits.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import evolve
@@ -22,11 +22,12 @@ from sexpgpu.passes.gpu.kernel import BYTES, Index, Kernel, Pointer, Reg
 from sexpgpu.passes.gpu.layout import coordinates
 from sexpgpu.passes.gpu.memory import Operand
 from sexpgpu.passes.gpu.product_bulk import Bulk, bulk_of
-from sexpgpu.passes.gpu.product_epilogue import drain
+from sexpgpu.passes.gpu.product_epilogue import drain, where_all
 from sexpgpu.passes.gpu.product_factor import Factor, Reading, Tensor, reading_of
 from sexpgpu.passes.gpu.product_fma import MultiplyAdd, multiplied
 from sexpgpu.passes.gpu.product_pipeline import accumulate
 from sexpgpu.passes.gpu.product_results import Product, Results
+from sexpgpu.passes.gpu.product_squares import Tiles, keep
 from sexpgpu.passes.gpu.product_tensor import WarpProducts
 from sexpgpu.passes.gpu.product_tiling import MULTIPROCESSORS, REGISTERS, Problem, Tiling, tiling_of
 from sexpgpu.passes.gpu.product_warpgroup import WarpgroupProducts
@@ -114,6 +115,9 @@ def _write_tiles(product: Product, tiling: Tiling, partial: int | None) -> None:
     """A kernel that makes sums, and of them the results, or sums of parts."""
     task, problem = product.task, product.problem
     given = range(task.flow.given)
+    squares = task.squared >= 0 and partial is None
+    if squares:
+        task.tiles = Tiles(problem.batch, problem.rows, problem.columns, tiling.rows, tiling.columns)
     writes = product.writes if partial is None else [partial]
     bulks = product.bulks if tiling.instruction == "wgmma" else None
     lines = tiling.rows, tiling.columns
@@ -154,14 +158,16 @@ def _write_tiles(product: Product, tiling: Tiling, partial: int | None) -> None:
     lanes = product.lanes
     results = Results(product, k, operands, lanes)
 
-    def emit(r: Index, c: Index, found: Reg) -> None:
+    def emit(r: Index, c: Index, found: Reg, held: Sequence[Reg]) -> Sequence[Reg]:
         line, at = product.element(k, batch, k.add(row, r), k.add(column, c))
         if partial is None:
-            results.write(at, line, k.add(column, c), found)
-        else:
-            k.store(found, operands[partial].pointer, k.add(k.mul(part, problem.size), at))
+            return results.write(at, line, k.add(column, c), found, held)
+        k.store(found, operands[partial].pointer, k.add(k.mul(part, problem.size), at))
+        return held
 
-    drain(k, sums, tiling, room, lanes, emit)
+    held = drain(k, sums, tiling, room, lanes, emit, results.nothing() if squares else ())
+    if task.tiles is not None:
+        keep(k, held[0], tiling.threads, operands[task.sums], task.tiles.number(k, batch, row, column))
     k.end()
 
 
@@ -194,15 +200,25 @@ def _write_results(product: Product, partial: int | None, parts: int) -> None:
     threads = min(THREADS, max(32, -(-problem.size // each) // 32 * 32))
     blocks = -(-problem.size // (each * threads))
     reads = [*range(task.flow.given), *([] if partial is None else [partial])]
+    if task.squared >= 0:
+        task.tiles = Tiles.in_order(problem.size, threads * each)
     k, operands = task.begin(reads, product.writes, blocks, threads)
     at = k.mul(k.add(k.mul(k.block_number(), threads), k.thread()), each)
-    with nullcontext() if blocks * threads * each == problem.size else k.when(k.below(at, problem.size)):
+    results = Results(product, k, operands, lanes)
+    nothing = results.nothing()
+
+    def added() -> Sequence[Reg]:
         total = k.const(0, problem.register, lanes)
         for part in range(parts):
             assert partial is not None
             found = k.load(operands[partial].pointer, k.add(at, part * problem.size), lanes)
             total = found if part == 0 else combine(k, "add", total, found)
-        Results(product, k, operands, lanes).write(at, None, 0, total)
+        return results.write(at, None, 0, total, nothing)
+
+    ragged = blocks * threads * each != problem.size
+    held = where_all(k, [k.below(at, problem.size)] if ragged else [], added, nothing)
+    if held:
+        keep(k, held[0], threads, operands[task.sums], k.block_number())
     k.end()
 
 
@@ -210,10 +226,15 @@ def _write_dots(product: Product, tiling: Tiling) -> None:
     """A kernel whose threads each make the whole sum of one element, of factors as they lie in memory."""
     task, problem = product.task, product.problem
     blocks = -(-problem.size // tiling.threads)
+    if task.squared >= 0:
+        task.tiles = Tiles.in_order(problem.size, tiling.threads)
     k, operands = task.begin(range(task.flow.given), product.writes, blocks, tiling.threads)
     task.launches[-1] = evolve(task.launches[-1], how=str(tiling))
+    results = Results(product, k, operands, 0)
+    nothing = results.nothing()
     number = k.add(k.mul(k.block_number(), tiling.threads), k.thread())
-    with nullcontext() if blocks * tiling.threads == problem.size else k.when(k.below(number, problem.size)):
+
+    def summed() -> Sequence[Reg]:
         batch, row, column = coordinates(k, number, (problem.batch, problem.rows, problem.columns))
         first, second = product.factors(k, operands)
         first.lanes = second.lanes = 0
@@ -222,5 +243,10 @@ def _write_dots(product: Product, tiling: Tiling) -> None:
             a, b = first.read(batch, row, turn.index), second.read(batch, column, turn.index)
             turn.next(multiplied(k, a, b, turn.carried[0]))
         line, at = product.element(k, batch, row, column)
-        Results(product, k, operands, 0).write(at, line, column, turn.results[0])
+        return results.write(at, line, column, turn.results[0], nothing)
+
+    ragged = blocks * tiling.threads != problem.size
+    held = where_all(k, [k.below(number, problem.size)] if ragged else [], summed, nothing)
+    if held:
+        keep(k, held[0], tiling.threads, operands[task.sums], k.block_number())
     k.end()

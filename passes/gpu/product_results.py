@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attrs import define
 
@@ -13,8 +13,9 @@ from sexpgpu.passes.gpu.layout import Place, coordinates
 from sexpgpu.passes.gpu.memory import Operand, store
 from sexpgpu.passes.gpu.product_bulk import Bulk
 from sexpgpu.passes.gpu.product_factor import Factor
+from sexpgpu.passes.gpu.product_squares import squares
 from sexpgpu.passes.gpu.product_tiling import Problem
-from sexpgpu.passes.gpu.scalar import rounded
+from sexpgpu.passes.gpu.scalar import REGISTER, rounded
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.plan.dataflow import Node
 
@@ -46,7 +47,8 @@ class Product:
     @property
     def writes(self) -> list[int]:
         """The arguments of kernels that the results are written to."""
-        return [self.task.result(place) for place in range(len(self.task.results))]
+        results = [self.task.result(place) for place in range(len(self.task.results))]
+        return [*results, self.task.sums] if self.task.squared >= 0 else results
 
     @property
     def lanes(self) -> int:
@@ -74,8 +76,19 @@ class Results:
     operands: dict[int, Operand]
     lanes: int
 
-    def write(self, number: Index, line: Index | None, column: Index, sums: Reg) -> None:
-        """All results at the elements from `number` on, in a column of a line where that is known."""
+    def nothing(self) -> list[Reg]:
+        """What a thread has of sums of squares before it has written results: nothing, where none are wanted."""
+        task = self.product.task
+        if task.squared < 0:
+            return []
+        return [self.kernel.const(0, REGISTER[task.type(task.result(task.squared)).dtype])]
+
+    def write(
+        self, number: Index, line: Index | None, column: Index, sums: Reg, held: Sequence[Reg] = ()
+    ) -> Sequence[Reg]:
+        """All results at the elements from `number` on, in a column of a line where that is known; what the thread has
+        of sums of squares then.
+        """
         task, product, k = self.product.task, self.product, self.kernel
         flow = task.flow
         value = rounded(k, sums, flow.types[product.value].dtype)
@@ -89,6 +102,7 @@ class Results:
             made.append((self.operands[task.result(place)], at, elements.at(result, at)))
         for operand, at, found in made:
             store(k, operand, at, found, self.lanes)
+        return [squares(k, made[task.squared][2], sum) for sum in held]
 
     def _place(self, shape: tuple[int, ...], number: Index, line: Index | None, column: Index) -> Place:
         k = self.kernel

@@ -10,6 +10,7 @@ from sexpgpu.dialects.opdef import Index
 from sexpgpu.passes.gpu.kernel import BYTES, Kernel, KernelModule
 from sexpgpu.passes.gpu.layout import Layout
 from sexpgpu.passes.gpu.memory import Operand
+from sexpgpu.passes.gpu.product_squares import Tiles
 from sexpgpu.passes.gpu.scalar import MEMORY
 from sexpgpu.plan.dataflow import Dataflow
 from sexpgpu.plan.records import FAULTS, Launch, Launches
@@ -25,7 +26,8 @@ class Task:
     """One group to lower: `flow` says what it computes, of primitive operations alone; `layouts` how operands lie.
 
     Its results are dense. Where `tf32`, products may round factors of f32 to tf32. A temporary is made by `temporary`
-    and is an argument of kernels as operands and results are.
+    and is an argument of kernels as operands and results are. Of the result at the place `squared`, where there is one, the
+    sums of squares over `tiles` are a further result, behind the others.
     """
 
     module: KernelModule
@@ -33,9 +35,11 @@ class Task:
     flow: Dataflow
     layouts: tuple[Layout, ...]
     tf32: bool = False
+    squared: int = -1
     temporaries: list[TensorType] = field(factory=list, init=False)
     launches: list[Launch] = field(factory=list, init=False)
     over: int = field(default=-1, init=False)  # the operand that the first result holds before
+    tiles: Tiles | None = field(default=None, init=False)  # those that the squares are summed over
 
     @property
     def results(self) -> tuple[int, ...]:
@@ -49,7 +53,12 @@ class Task:
     def temporary(self, type: TensorType) -> int:
         """A new temporary of a type, as an argument of kernels."""
         self.temporaries.append(type)
-        return self.flow.given + len(self.results) + len(self.temporaries) - 1
+        return self.sums + (self.squared >= 0) + len(self.temporaries) - 1
+
+    @property
+    def sums(self) -> int:
+        """The argument that sums of squares are written to."""
+        return self.flow.given + len(self.results)
 
     def type(self, argument: int) -> TensorType:
         """The type of an operand, a result or a temporary."""
@@ -58,7 +67,13 @@ class Task:
         argument -= self.flow.given
         if argument < len(self.results):
             return self.flow.types[self.results[argument]]
-        return self.temporaries[argument - len(self.results)]
+        argument -= len(self.results)
+        if self.squared >= 0:
+            if not argument:
+                assert self.tiles is not None, "what sums up squares says first over which tiles"
+                return self.tiles.type
+            argument -= 1
+        return self.temporaries[argument]
 
     def layout(self, argument: int) -> Layout:
         return self.layouts[argument] if argument < self.flow.given else Layout.dense(self.type(argument).shape)

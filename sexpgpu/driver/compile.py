@@ -145,10 +145,13 @@ def trace_in(
                 from sexpgpu.driver.memory import write_budget  # asked for by few
 
                 write_budget(done.traced, done.module)
-            if done.traced is not None and done.traced.run.microbatches > 1:
-                from sexpgpu.driver.degrees import ask_for_stacks  # asked for by few
+            if done.traced is not None:
+                from sexpgpu.driver.degrees import ask_for_squares, ask_for_stacks  # needs the pass `stack`
 
-                ask_for_stacks(done.traced, done.module)
+                if done.traced.run.microbatches > 1:
+                    ask_for_stacks(done.traced, done.module)
+                else:
+                    ask_for_squares(done.module)
     except SxError as fault:
         diagnostics.report(fault.diagnostic)
     finally:

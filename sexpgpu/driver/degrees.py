@@ -1,4 +1,4 @@
-"""By how many microbatches a call a device may run the train graph, and how the pass `stack` is told of it."""
+"""By how many microbatches a call a device may run the train graph, and how passes are told what a step asks of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from mlir import ir
 
+from sexpgpu.dialects.signature import SQUARES
 from sexpgpu.experiment import RunConfig
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.stack import write_degrees
@@ -27,6 +28,16 @@ def ask_for_stacks(traced: Traced, module: Any, degrees: Collection[int] | None 
     """Tell the pass `stack` by which degrees a GPU may want the train graph of `module`: by all of them by default."""
     wanted = degrees_of(traced.run, traced.run.microbatches) if degrees is None else degrees
     own = [buffer.path for buffer in traced.buffers if buffer.per_microbatch]
-    for func in graphs(module):
-        if "sx.graph" in func.attributes and ir.StringAttr(func.attributes["sx.graph"]).value == TRAIN:
-            write_degrees(func, wanted, own)
+    for func in _train_graphs(module):
+        write_degrees(func, wanted, own)
+
+
+def ask_for_squares(module: Any) -> None:
+    """Tell the pass `to-gpu` that the gradients of the train graph are those of a step, which takes their norm."""
+    for func in _train_graphs(module):
+        func.attributes[SQUARES] = ir.UnitAttr.get(context=func.context)
+
+
+def _train_graphs(module: Any) -> list[Any]:
+    named = [func for func in graphs(module) if "sx.graph" in func.attributes]
+    return [func for func in named if ir.StringAttr(func.attributes["sx.graph"]).value == TRAIN]

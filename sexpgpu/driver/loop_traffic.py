@@ -6,7 +6,7 @@ None of it is part of the least: what makes a gradient could add it up, square i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from sexpgpu.driver.stacking import gradient_bytes
 from sexpgpu.driver.traffic import Chip, Traffic, copied
@@ -19,15 +19,19 @@ _TABLE = Lookup((0, 1), 0)
 """What a kernel that folds many tensors has of each: the tensor, and what of it is folded."""
 
 
-def loop_traffic(experiment: Experiment, chip: Chip, calls: int, together: frozenset[str]) -> Iterator[Traffic]:
+def loop_traffic(
+    experiment: Experiment, chip: Chip, calls: int, together: frozenset[str], squares: Mapping[str, TensorType]
+) -> Iterator[Traffic]:
     """Of a step with so many calls of the train graph; the updates `together` look themselves whether what they make
-    is finite. Clipping is not counted: only the updates that are not together scale gradients by kernels of their own.
+    is finite, `squares` are what comes of gradients' squares with these. Clipping is not counted: only the updates that
+    are not together scale gradients by kernels of their own.
     """
     graphs = experiment.graphs
     for size in gradient_bytes(experiment):
         yield copied("loop", 3 * size, chip).times(calls - 1)  # sum after sum
         yield copied("loop", 2 * size, chip).times(int(experiment.run.microbatches > 1))  # the mean
-    yield from _folded([o.type for o in graphs[experiment.train_graph].outputs if o.role == "grad"], chip)
+    gradients = [o for o in graphs[experiment.train_graph].outputs if o.role == "grad"]
+    yield from _folded([squares.get(gradient.name, gradient.type) for gradient in gradients], chip)
     made = [
         output.type
         for update in experiment.updates

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from sexpgpu import knobs
-from sexpgpu.dialects.signature import read_graph, read_inputs
+from sexpgpu.dialects.signature import read_graph, read_inputs, read_outputs
 from sexpgpu.driver.compile import Compilation, conclude
 from sexpgpu.driver.device_memory import device_needs
 from sexpgpu.driver.explain_text import size
@@ -91,7 +91,9 @@ def step_traffic(done: Compilation, chip: Chip) -> list[Traffic]:
     if together.together is not None:
         kernels = sum(len(step.how.kernels) for step in together.together.plan.steps if isinstance(step.how, Launches))
         found.append(Traffic("update", 0, 0, 0, 0.0).launched(kernels))
-    return [*found, *loop_traffic(experiment, chip, count, together.graphs)]
+    train = functions[graph_of(experiment, degree)]
+    squares = {output.name: output.type for output in read_outputs(train) if output.role == "squares"}
+    return [*found, *loop_traffic(experiment, chip, count, together.graphs, squares)]
 
 
 def _notes(chip: Chip, step: list[Traffic]) -> Iterator[tuple[str, str]]:
