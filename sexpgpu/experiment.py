@@ -58,8 +58,8 @@ class Input:
 @frozen
 class Output:
     """A result of a graph. A `weight` belongs to the `metric` of the same name; a metric without one weighs its rows. A
-    `narrow` is the `param` of the same name, cast to a narrower dtype. `squares` are f64 numbers, the sum of which is that
-    of the squares of the `grad` of the same name, which devices give.
+    `narrow` is the `param` of the same name, cast to a narrower dtype. `squares` are f64 numbers whose sum is that of
+    the squares of the `grad` of the same name, which devices give.
 
     `then` names the graph (one scalar in, one out) that maps the reduced value of a metric before it is sent. Of a
     stacked graph, `part` is the microbatch that it is of, from 0; None: the sum over all.

@@ -18,9 +18,9 @@ from sexpgpu.plan.records import DevicePlans, GraphPlan
 from sexpgpu.plan.together import together
 from sexpgpu.tensortype import TensorType
 
-MANY: frozenset[Function] = frozenset({"plus", "over", "squares", "finite"})
+MANY: frozenset[Function] = frozenset({"plus", "over", "squares", "total", "finite"})
 """Functions of any number of tensors."""
-_EACH: frozenset[Function] = MANY - {"squares", "finite"}
+_EACH: frozenset[Function] = MANY - {"squares", "total", "finite"}
 """Those that give an element for each."""
 Bind = Callable[[GraphPlan], DeviceProgram]
 Given = Sequence[Val]
@@ -34,10 +34,16 @@ class Wanted:
     types: Types
 
 
-def wanted_by(experiment: Experiment, rounding: bool = False, together: Collection[str] = ()) -> list[Wanted]:
+def wanted_by(
+    experiment: Experiment,
+    rounding: bool = False,
+    together: Collection[str] = (),
+    squares: Iterable[TensorType] = (),
+) -> list[Wanted]:
     """All that a run of the experiment asks for, each once; with `rounding` its gradients travel as bf16.
 
-    The updates `together` are those whose kernels tell whether what they make is finite.
+    The updates `together` are those whose kernels tell whether what they make is finite; `squares` are what comes of
+    gradients' squares with these.
     """
     by_path = {p.path: p.type for p in experiment.parameters}
     graphs = experiment.graphs
@@ -46,6 +52,7 @@ def wanted_by(experiment: Experiment, rounding: bool = False, together: Collecti
     averaged = [b.type for b in experiment.buffers if b.type.is_float and not b.per_microbatch]
     fresh = [o.type for u in experiment.updates for o in graphs[u.graph].outputs if o.role in ("param", "state")]
     wanted = [Wanted("squares", _flat([type])) for type in gradients]
+    wanted += [Wanted("total", _flat([type])) for type in squares]
     wanted += [Wanted("finite", _flat([type])) for type in (*gradients, *fresh) if type.is_float]
     if experiment.run.clip_norm is not None:  # which kernels of many parameters do by themselves
         alone = [path for update in experiment.updates if update.graph not in together for path in update.params]
@@ -166,6 +173,10 @@ def _squares(b: Builder, given: Given) -> list[Val]:
     return [b("sum", squares, axes=(0,), keepdims=False)]
 
 
+def _total(b: Builder, given: Given) -> list[Val]:
+    return [b("sum", given[0], axes=(0,), keepdims=False)]
+
+
 def _finite(b: Builder, given: Given) -> list[Val]:
     (x,) = given
     return [b("all", b("isfinite", x), axes=(0,), keepdims=False)]
@@ -189,6 +200,7 @@ _BODIES: Mapping[Function, Callable[[Builder, Given], list[Val]]] = {
     "over": _over,
     "rounding": _rounding,
     "squares": _squares,
+    "total": _total,
     "finite": _finite,
 }
 _OTHERS: Mapping[Function, Callable[[Types], Types]] = {
@@ -197,6 +209,7 @@ _OTHERS: Mapping[Function, Callable[[Types], Types]] = {
     "over": _number,
     "rounding": _same,
     "squares": _nothing,
+    "total": _nothing,
     "finite": _nothing,
 }
 """What a function takes behind the tensors that it is named by."""

@@ -12,6 +12,7 @@ from attrs import Factory, define, field, frozen
 from sexpgpu.diag import Span
 from sexpgpu.driver.arithmetic import Arithmetic, arithmetic_module, wanted_by
 from sexpgpu.driver.compile import Compilation
+from sexpgpu.driver.device_memory import squares_of
 from sexpgpu.driver.indices import index_fields
 from sexpgpu.driver.kernels import kernels_of
 from sexpgpu.driver.pipeline import EVERY, whole
@@ -81,7 +82,8 @@ class DeviceEngine:
         self._arena = DeviceArena(self.pool)
         self._loaded = self._load(self.plans)
         context = self.compilation.context
-        wanted = wanted_by(self.experiment, self.rounding, updating(self.experiment, self.plans.plans).graphs)
+        together = updating(self.experiment, self.plans.plans).graphs
+        wanted = wanted_by(self.experiment, self.rounding, together, squares_of(self.plans.plans.values()))
         module = arithmetic_module(context, wanted)
         loop = self._load(kernels_of(module, context, f"cuda:{self.chip}", EVERY))
         bind = Arithmetic(wanted, loop.plans, lambda plan: DeviceProgram(plan, loop.functions, self._arena))

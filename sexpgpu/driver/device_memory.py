@@ -52,6 +52,8 @@ def _needs(experiment: Experiment, plans: DevicePlans, peers: Peers | None, degr
     train = next((plan.spec for plan in running if plan.spec.stacked == degree > 1), None)
     phases = _phases(experiment, train or experiment.graphs[experiment.train_graph], share // degree, together.graphs)
     narrow = _narrow(experiment, running)
+    squares = _blocks(squares_of(running))
+    phases["microbatches"] |= {"squares of gradients": squares} if squares else {}
     phases["updates"]["new narrow parameters"] = _blocks(_updated_narrow(experiment, plans))
     for name in ("evaluation", "generation"):
         phases[name]["narrow views"] = _blocks(narrow[path] for path in experiment.views if path in narrow)
@@ -164,6 +166,11 @@ def _narrow(experiment: Experiment, running: Iterable[GraphPlan]) -> dict[str, T
     paths = {p.path for p in experiment.parameters}
     slots = [slot for plan in running for slot in plan.spec.inputs if slot.role == "narrow"]
     return {slot.name: slot.type for slot in slots if slot.name in paths}
+
+
+def squares_of(plans: Iterable[GraphPlan]) -> list[TensorType]:
+    """What graphs give of the squares of their gradients, beside these."""
+    return [output.type for plan in plans for output in plan.spec.outputs if output.role == "squares"]
 
 
 def _updated_narrow(experiment: Experiment, plans: DevicePlans) -> list[TensorType]:

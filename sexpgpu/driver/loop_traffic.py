@@ -16,7 +16,7 @@ from sexpgpu.plan.allocation import device_bytes
 from sexpgpu.tensortype import TensorType
 
 _TABLE = Lookup((0, 1), 0)
-"""What a kernel that folds many tensors has of each: the tensor, and what of it is folded."""
+"""What a kernel of many tensors has of each: the tensor, and where what it makes of that goes."""
 
 
 def loop_traffic(
@@ -27,9 +27,10 @@ def loop_traffic(
     are not together scale gradients by kernels of their own.
     """
     graphs = experiment.graphs
-    for size in gradient_bytes(experiment):
-        yield copied("loop", 3 * size, chip).times(calls - 1)  # sum after sum
-        yield copied("loop", 2 * size, chip).times(int(experiment.run.microbatches > 1))  # the mean
+    if (sizes := gradient_bytes(experiment)) and experiment.run.microbatches > 1:
+        launches = -(-len(sizes) // _TABLE.capacity)
+        yield copied("loop", 3 * sum(sizes), chip).launched(launches).times(calls - 1)  # sum after sum
+        yield copied("loop", 2 * sum(sizes), chip).launched(launches)  # the mean
     gradients = [o for o in graphs[experiment.train_graph].outputs if o.role == "grad"]
     yield from _folded([squares.get(gradient.name, gradient.type) for gradient in gradients], chip)
     made = [

@@ -20,9 +20,9 @@ from sexpgpu.runtime.norm import clip_factor
 from sexpgpu.runtime.planned import Captured, Planned
 from sexpgpu.tensortype import DType, TensorType
 
-Function = Literal["plus", "times", "over", "rounding", "squares", "finite"]
+Function = Literal["plus", "times", "over", "rounding", "squares", "total", "finite"]
 """Of tensors x, y of one axis and a number a: x · a; of x + y in f32 the nearest bf16 and what it lacks, in f32. Of any
-number of tensors, each: x + y, x / a, Σ x², as f64[], and whether x is finite, as bool[].
+number of tensors, each: x + y, x / a, Σ x², as f64[], Σ x of f64, and whether x is finite, as bool[].
 """
 Types = tuple[TensorType, ...]
 
@@ -81,7 +81,12 @@ class DeviceArrays:
         return fresh
 
     def global_norm(self, gradients: Iterable[DeviceArray]) -> float:
-        sums = self._numbers("squares", list(gradients))
+        every = list(gradients)
+        known = [gradient.squares for gradient in every if gradient.squares is not None]
+        sums = self._numbers("squares", [gradient for gradient in every if gradient.squares is None])
+        sums += self._numbers("total", known)
+        for gradient in every:
+            gradient.squares = None
         return math.sqrt(sum(map(float, sums)))
 
     def clip(self, gradients: dict[str, DeviceArray], norm: float, limit: float) -> None:

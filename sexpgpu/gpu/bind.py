@@ -50,7 +50,8 @@ class _Map:
 class Bound:
     """Commands whose arguments are in `words`; those at `positions` are the caller's addresses plus `offsets`.
 
-    `maps` are of what the caller gives; `seen` are the addresses that each was encoded for last.
+    `maps` are of what the caller gives; `seen` are the addresses that each was encoded for last. The results at the
+    places `lacking` are not made: sums of squares, beside what a library computes.
     """
 
     commands: tuple[Command, ...]
@@ -60,6 +61,7 @@ class Bound:
     offsets: Words
     maps: tuple[_Map, ...] = ()
     seen: dict[int, int] = field(factory=dict)
+    lacking: frozenset[int] = frozenset()
 
     def give(self, addresses: Sequence[int], driver: Driver) -> None:
         """Set the caller's addresses: one an input, one a result."""
@@ -100,6 +102,7 @@ class _Binder:
     _made: list[tuple[_What, int, int]] = field(factory=list, init=False)  # what, its arguments from, to
     _maps: list[_Map] = field(factory=list, init=False)
     _granted: dict[str, int] = field(factory=dict, init=False)
+    _lacking: set[int] = field(factory=set, init=False)
 
     def graph(self, plan: GraphPlan, inputs: Sequence[Address], results: Sequence[Address], base: int) -> None:
         """The commands of a plan whose arena begins at `base`."""
@@ -128,6 +131,9 @@ class _Binder:
         execute = self._library(plan, step, how)
         if execute is not None and how.library is not None:
             self._add(execute, [known[each.argument].plus(behind(each)) for each in how.library.tensors])
+            homes = {slot.home for slot in (plan.slots[out] for out in step.outs)}
+            outputs = enumerate(plan.spec.outputs)
+            self._lacking |= {place for place, o in outputs if o.role == "squares" and Into(place) in homes}
         else:
             self._kernels(how, known)
 
@@ -212,6 +218,7 @@ class _Binder:
             np.array([a.place for _, a in caller], np.int64),
             np.array([a.offset for _, a in caller], np.uint64),
             tuple([each for each in self._maps if each.where.place != _FIXED]),
+            lacking=frozenset(self._lacking),
         )
 
     def _command(self, what: _What, words: Words, pointers: Words) -> Command:

@@ -233,16 +233,18 @@ class DeviceArray:
     """A tensor on a device, in row-major order from byte `offset` of memory that it holds on to.
 
     `dtype` is that of its elements on the host, where bf16 is float32 with rounded values. `narrow` is the same tensor
-    cast to a narrower dtype, where there is one; it goes with it.
+    cast to a narrower dtype, where there is one, and `squares` f64 numbers whose sum is that of its squares; they go
+    with it.
     """
 
-    __slots__ = ("memory", "narrow", "offset", "type")
+    __slots__ = ("memory", "narrow", "offset", "squares", "type")
 
     def __init__(self, type: TensorType, memory: Block | Place, offset: int) -> None:
         self.type = type
         self.memory = memory
         self.offset = offset
         self.narrow: DeviceArray | None = None
+        self.squares: DeviceArray | None = None
 
     @property
     def address(self) -> int:

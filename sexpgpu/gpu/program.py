@@ -10,7 +10,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from sexpgpu.diag import Span
-from sexpgpu.experiment import Graph, Input, Output
+from sexpgpu.experiment import Graph, Input, InputRole, Output, OutputRole
 from sexpgpu.gpu.bind import Bound, Marks, bind
 from sexpgpu.gpu.driver import Function
 from sexpgpu.gpu.memory import ALIGNMENT, Block, DeviceArray, Pool
@@ -86,8 +86,8 @@ class DeviceProgram:
             self._pool.array(output.type) if target is None else target
             for output, target in zip(outputs, targets, strict=True)
         ]
-        narrow = self._give_narrow(results)
-        self._run(bound, tuple([array.address for array in (*given, *results, *narrow)]))
+        beside = self._give_beside(results, bound)
+        self._run(bound, tuple([array.address for array in (*given, *results, *beside)]))
         self._pool.writes += 1
         return results
 
@@ -140,18 +140,24 @@ class DeviceProgram:
         if not wanted:
             return []
         assert self._narrowed is not None, "a graph that reads narrow parameters is given what makes them"
-        params = _parameters(self.spec.inputs, given)
+        params = _named(self.spec.inputs, given, "param")
         return [self._narrowed(params[slot.name]) for slot in wanted]
 
-    def _give_narrow(self, results: Sequence[DeviceArray]) -> list[DeviceArray]:
-        """Memory for the narrow parameters that the graph gives, which go with the parameters."""
+    def _give_beside(self, results: Sequence[DeviceArray], bound: Bound) -> list[DeviceArray]:
+        """Memory for the narrow parameters that the graph gives, which go with the parameters, and for sums of squares,
+        which go with the gradients unless a library makes these, which gives none.
+        """
         for result in results:
-            result.narrow = None
-        params = _parameters(self.spec.outputs, results)
+            result.narrow = result.squares = None
+        params, gradients = (_named(self.spec.outputs, results, role) for role in ("param", "grad"))
         made = []
-        for slot in self.plan.spec.outputs[len(results) :]:
-            params[slot.name].narrow = narrow = self._pool.array(slot.type)
-            made.append(narrow)
+        for place, slot in enumerate(self.plan.spec.outputs[len(results) :], len(results)):
+            array = self._pool.array(slot.type)
+            if slot.role == "narrow":
+                params[slot.name].narrow = array
+            elif place not in bound.lacking:
+                gradients[slot.name].squares = array
+            made.append(array)
         return made
 
     def _straight(self, array: DeviceArray) -> DeviceArray:
@@ -175,8 +181,11 @@ class DeviceProgram:
         return [array.address for array in self._constants[id(plan)]]
 
 
-def _parameters(slots: Sequence[Input | Output], arrays: Sequence[DeviceArray]) -> dict[str, DeviceArray]:
-    return {slot.name: array for slot, array in zip(slots, arrays, strict=True) if slot.role == "param"}
+def _named(
+    slots: Sequence[Input | Output], arrays: Sequence[DeviceArray], role: InputRole | OutputRole
+) -> dict[str, DeviceArray]:
+    """Those of one role, by name."""
+    return {slot.name: array for slot, array in zip(slots, arrays, strict=True) if slot.role == role}
 
 
 def on_host(array: DeviceArray | NDArray[Any]) -> NDArray[Any]:
