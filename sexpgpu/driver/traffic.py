@@ -2,8 +2,9 @@
 
 The least counts the operands and results of products and attention, each once for each product that reads or makes it,
 and of updates the parameters, states and gradients: what stays if everything else happened in registers. Narrow
-parameters that an update gives beside them are moved, and are no part of the least. A kernel takes
-as long as its bytes or its arithmetic do, whichever is longer, and what passes between two kernels of one graph.
+parameters that an update gives beside them, and sums of gradients' squares, are moved and are no part of the least. A
+kernel takes as long as its bytes or its arithmetic do, whichever is longer, and what passes between two kernels of one
+graph.
 """
 
 from __future__ import annotations
@@ -139,16 +140,17 @@ def _is_number(value: Any) -> bool:
 
 
 def _least(op: Any, inside: list[Any], update: bool) -> int:
+    func = op.parent
+    returned = zip(terminator_of(func).operands, output_roles(func), strict=True)
+    beside = {value for value, role in returned if role in ("narrow", "squares")}
+    results = sum(device_bytes(type_of(v)) for v in op.results if v not in beside)
     if update:
-        func = op.parent
-        returned = zip(terminator_of(func).operands, output_roles(func), strict=True)
-        beside = {value for value, role in returned if role == "narrow"}
-        return sum(device_bytes(type_of(v)) for v in (*op.operands, *op.results) if v not in beside)
+        return sum(device_bytes(type_of(v)) for v in op.operands) + results
     products = [inner for inner in inside if _is_product(_kind(inner))]
     if not products:
         return 0
     operands = sum(device_bytes(type_of(v)) for inner in products for v in inner.operands)
-    return operands + sum(device_bytes(type_of(v)) for v in op.results)
+    return operands + results
 
 
 def _is_product(kind: Kind | None) -> bool:

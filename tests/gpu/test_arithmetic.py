@@ -89,6 +89,17 @@ def test_the_norm_is_that_of_the_host(dtype: DType, arrays: DeviceArrays) -> Non
     assert arrays.global_norm(on_device) == found
 
 
+def test_the_norm_takes_the_squares_that_came_with_a_gradient(arrays: DeviceArrays) -> None:
+    """Once, and does not read that gradient: another may be written there."""
+    known, other = placed(arrays, np.full(8192, np.nan, np.float32)), numbers((3, 5), "f32")
+    squares = np.square(numbers((20011,), "f64"))
+    known.squares = placed(arrays, squares)
+    found = arrays.global_norm([known, placed(arrays, other)])
+    assert found == pytest.approx(math.sqrt(squares.sum() + np.square(other.astype(np.float64)).sum()), rel=1e-7)
+    assert known.squares is None
+    assert math.isnan(arrays.global_norm([known]))
+
+
 def test_a_norm_keeps_what_float32_loses(arrays: DeviceArrays) -> None:
     """Each block of 8192 sums to 8192: a million of them would stand still in float32 alone."""
     one = np.full(20011, 1.0, np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,18 +12,26 @@ from attrs import evolve
 from mlir import ir
 
 from sexpgpu.dialects.builder import Builder, Val
-from sexpgpu.dialects.context import open_context
+from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.dialects.opdef import Array, parse_type
 from sexpgpu.dialects.signature import SQUARES, read_inputs, read_outputs, write_signature
+from sexpgpu.driver.pipeline import steps_of
+from sexpgpu.gpu.choices import Choices
+from sexpgpu.gpu.library.choice import Source
+from sexpgpu.gpu.sim import SimDriver
 from sexpgpu.interp.reference import evaluate
 from sexpgpu.passes import PASSES
 from sexpgpu.passes.base import graphs, parse_pass, run_pipeline
-from sexpgpu.passes.gpu import product
+from sexpgpu.passes.gpu import library_product, product
+from sexpgpu.passes.gpu.plans import device_plans_of
 from sexpgpu.passes.gpu.product_tiling import WARPGROUP, Problem, Tiling, tiling_of
 from sexpgpu.sim import Checks
+from sexpgpu.tensortype import TensorType
 from tests.building import function
 from tests.gpu.agreement import Build, drawn
+from tests.gpu.devices import Simulated
 from tests.gpu.kernels import Device
+from tests.gpu.libraries import StandIn, everything, libraries_of
 from tests.gpu.test_product import TILINGS, cut, factors, multiplied
 
 PLAIN = ("sx-fuse=target=cuda", "sx-to-gpu", "sx-to-nvvm", "sx-to-ptx")
@@ -43,6 +52,15 @@ def widened(swapped: str) -> Build:
     return wide
 
 
+def asked(context: Context, kinds: list[TensorType], build: Build) -> Any:
+    """A module of one graph, whose result is a gradient of which the norm is wanted."""
+    module = function(context, kinds, build)
+    (func,) = graphs(module)
+    write_signature(func, read_inputs(func), [evolve(o, role="grad", name="w") for o in read_outputs(func)])
+    func.attributes[SQUARES] = ir.UnitAttr.get(context=context.mlir)
+    return module
+
+
 def squared(
     types: Sequence[str], build: Build, passes: Sequence[str] = PLAIN, arrays: Sequence[Array] | None = None
 ) -> tuple[Device, Array, Array]:
@@ -52,11 +70,9 @@ def squared(
     kinds = [parse_type(type) for type in types]
     inputs = drawn(kinds) if arrays is None else list(arrays)
     with open_context() as context:
-        module = function(context, kinds, build)
-        (func,) = graphs(module)
-        write_signature(func, read_inputs(func), [evolve(o, role="grad", name="w") for o in read_outputs(func)])
-        func.attributes[SQUARES] = ir.UnitAttr.get(context=context.mlir)
+        module = asked(context, kinds, build)
         run_pipeline(module, context, [parse_pass(spec, PASSES) for spec in passes[:2]])
+        (func,) = graphs(module)
         assert SQUARES not in func.attributes
         with np.errstate(all="ignore"):
             wanted = [np.array(value) for value in evaluate(graphs(module)[0], inputs)]
@@ -148,6 +164,28 @@ def test_a_square_too_large_for_the_gradients_dtype_is_infinite() -> None:
     assert math.isinf(sums.sum())
 
 
+def test_what_a_library_makes_comes_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library_product, "is_small", lambda problem: False)
+    kinds = [parse_type(type) for type in factors("f32", 64, 32, 48, "x")]
+    x, y = drawn(kinds)
+    with open_context() as context:
+        module = asked(context, kinds, multiplied("x"))
+        run_pipeline(module, context, [parse_pass(step.spec, PASSES) for step in steps_of("cuda")])
+        plans = device_plans_of(module)
+    driver = SimDriver(Checks.every())
+    device = Simulated(driver)
+    (made,) = device.program(plans)([x, y])
+    assert made.squares is not None
+    adds_up(made.numpy(), made.squares.numpy())
+    stand_in = StandIn(driver)
+    driver.libraries = everything(Source("stand-in 1", stand_in.ways), Choices())
+    driver.libraries.chosen = dict.fromkeys(libraries_of(plans), "library")
+    (other,) = device.program(plans)([x, y])
+    assert stand_in.calls == ["product"]
+    assert other.squares is None
+    np.testing.assert_allclose(other.numpy(), made.numpy(), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("form", ["read again", "another family", "not asked", "bf16"])
 def test_others_come_without(form: str) -> None:
     def build(b: Builder, values: Sequence[Val]) -> Sequence[Val]:
@@ -159,10 +197,9 @@ def test_others_come_without(form: str) -> None:
 
     kinds = [parse_type(f"{'bf16' if form == 'bf16' else 'f32'}[64, 64]")] * 2
     with open_context() as context:
-        module = function(context, kinds, build)
+        module = asked(context, kinds, build)
         (func,) = graphs(module)
-        write_signature(func, read_inputs(func), [evolve(o, role="grad", name="w") for o in read_outputs(func)])
-        if form != "not asked":
-            func.attributes[SQUARES] = ir.UnitAttr.get(context=context.mlir)
+        if form == "not asked":
+            del func.attributes[SQUARES]
         run_pipeline(module, context, [parse_pass(spec, PASSES) for spec in PLAIN[:2]])
         assert [output.role for output in read_outputs(func)] == ["grad"]
