@@ -140,16 +140,22 @@ class Pair:
         return Device.over(self.kernels.plans[self.symbol], [m.text for m in self.kernels.modules], checks)
 
     def found(self, checks: Checks) -> list[Array]:
-        """What the kernels make of the inputs. Narrow parameters are given, and found to be, the rounded ones."""
+        """What the kernels make of the inputs. Narrow parameters are given, and found to be, the rounded ones, and
+        sums of gradients' squares what these are.
+        """
         spec = self.kernels.plans[self.symbol].spec
         offered = spec.offered
         params = {slot.name: x for slot, x in zip(offered.inputs, self.inputs, strict=True) if slot.role == "param"}
         narrow = [round_bf16(params[slot.name]) for slot in spec.inputs[len(self.inputs) :]]
         results = self.device(checks)([*self.inputs, *narrow])
         made = results[len(offered.outputs) :]
-        fresh = {slot.name: x for slot, x in zip(offered.outputs, results, strict=False) if slot.role == "param"}
+        fresh = {(slot.role, slot.name): x for slot, x in zip(offered.outputs, results, strict=False)}
         for slot, array in zip(spec.outputs[len(offered.outputs) :], made, strict=True):
-            assert np.array_equal(array, round_bf16(fresh[slot.name]))
+            if slot.role == "squares":
+                wanted = np.square(fresh["grad", slot.name].astype(np.float64)).sum()
+                assert array.sum() == pytest.approx(wanted, rel=1e-6)
+            else:
+                assert np.array_equal(array, round_bf16(fresh["param", slot.name]))
         return results[: len(offered.outputs)]
 
 

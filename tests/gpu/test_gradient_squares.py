@@ -24,7 +24,7 @@ from sexpgpu.passes import PASSES
 from sexpgpu.passes.base import graphs, parse_pass, run_pipeline
 from sexpgpu.passes.gpu import library_product, product
 from sexpgpu.passes.gpu.plans import device_plans_of
-from sexpgpu.passes.gpu.product_tiling import WARPGROUP, Problem, Tiling, tiling_of
+from sexpgpu.passes.gpu.product_tiling import TILINGS, WARPGROUP, Problem, Tiling, tiling_of
 from sexpgpu.sim import Checks
 from sexpgpu.tensortype import TensorType
 from tests.building import function
@@ -32,7 +32,7 @@ from tests.gpu.agreement import Build, drawn
 from tests.gpu.devices import Simulated
 from tests.gpu.kernels import Device
 from tests.gpu.libraries import StandIn, everything, libraries_of
-from tests.gpu.test_product import TILINGS, cut, factors, multiplied
+from tests.gpu.test_product import cut, factors, multiplied
 
 PLAIN = ("sx-fuse=target=cuda", "sx-to-gpu", "sx-to-nvvm", "sx-to-ptx")
 TF32 = ("sx-fuse=target=cuda", "sx-to-gpu=tf32=true", "sx-to-nvvm", "sx-to-ptx")
