@@ -35,15 +35,18 @@ class GradientSquares:
 
     function: Any
     context: Context
-    asked: bool = field(init=False)
+    _gradients: dict[int, str] = field(factory=dict, init=False)  # by their places, where squares are wanted
     _made: list[tuple[str, Any]] = field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.asked = SQUARES in self.function.attributes
+        if SQUARES in self.function.attributes:
+            del self.function.attributes[SQUARES]
+            outputs = enumerate(read_outputs(self.function))
+            self._gradients = {place: output.name for place, output in outputs if output.role == "grad"}
 
     def place(self, call: Any, group: Group) -> int:
         """The place of the result of a group that is a gradient; -1 where none is, or it comes without squares."""
-        if not self.asked or group.family != "product":
+        if not self._gradients or group.family != "product":
             return -1
         for place, value in enumerate(call.results):
             type = type_of(value)
@@ -56,9 +59,8 @@ class GradientSquares:
         for use in value.uses:
             op = use.owner.operation
             if op.name == "func.return":
-                output = read_outputs(self.function)[use.operand_number]
-                if output.role == "grad":
-                    yield output.name
+                if use.operand_number in self._gradients:
+                    yield self._gradients[use.operand_number]
             elif (record := definition_of(op)) is not None:
                 if isinstance(record.kind, Move) and record.kind.form in _WHOLE:
                     yield from self._names(op.results[0])
@@ -82,9 +84,6 @@ class GradientSquares:
 
     def finish(self) -> None:
         """Have the function return them behind all else."""
-        if not self.asked:
-            return
-        del self.function.attributes[SQUARES]
         if self._made:
             inputs, outputs = read_inputs(self.function), read_outputs(self.function)
             _return(self.function, [value for _, value in self._made])
