@@ -61,9 +61,8 @@ class GradientSquares:
             if op.name == "func.return":
                 if use.operand_number in self._gradients:
                     yield self._gradients[use.operand_number]
-            elif (record := definition_of(op)) is not None:
-                if isinstance(record.kind, Move) and record.kind.form in _WHOLE:
-                    yield from self._names(op.results[0])
+            elif _moves(op):
+                yield from self._names(op.results[0])
 
     def give(self, call: Any, place: int, tiles: Tiles) -> Any:
         """A call with the sums behind its other results, in the place of one without."""
@@ -89,6 +88,11 @@ class GradientSquares:
             _return(self.function, [value for _, value in self._made])
             added = [Output("squares", name, type_of(value)) for name, value in self._made]
             write_signature(self.function, inputs, [*outputs, *added])
+
+
+def _moves(op: Any) -> bool:
+    record = definition_of(op)
+    return record is not None and isinstance(record.kind, Move) and record.kind.form in _WHOLE
 
 
 def sum_up(func: Any, place: int, tiles: Tiles, context: Context) -> None:
