@@ -50,7 +50,6 @@ from sexpgpu.passes.gpu.annotation import write_launches
 from sexpgpu.passes.gpu.gradient_squares import GradientSquares, sum_up
 from sexpgpu.passes.gpu.joined import join_results
 from sexpgpu.passes.gpu.kernel import KernelModule
-from sexpgpu.passes.gpu.layout import Layout
 from sexpgpu.passes.gpu.library import library_for
 from sexpgpu.passes.gpu.library_attention import zero_operands
 from sexpgpu.passes.gpu.members import members_of
