@@ -243,7 +243,7 @@ class _Device:
     def _call(
         self, call: Any, views: Views, write: Lower | None = None, squares: GradientSquares | None = None
     ) -> None:
-        """Kernels for a group, by `write` where its family is not to say; for a gradient they give what `squares` asks."""
+        """Kernels for a group, by `write` where its family is not to say, with the `squares` of a gradient."""
         found = group_of(call)
         assert found is not None
         group, func = found

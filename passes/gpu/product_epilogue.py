@@ -12,8 +12,8 @@ from sexpgpu.passes.gpu.kernel import Index, Kernel, Pointer, Reg
 from sexpgpu.passes.gpu.product_tiling import Tiling
 
 Emit = Callable[[Index, Index, Reg, Sequence[Reg]], Sequence[Reg]]
-"""Takes the sums at a row and a column of the tile, a vector along the columns, or one, and what the thread carries along;
-gives what it carries further.
+"""Takes the sums at a row and a column of the tile, a vector along the columns, or one, and what the thread carries
+along; gives what it carries further.
 """
 AHEAD = 16
 """Elements whose operands are read before the first of them is done with."""
@@ -28,8 +28,8 @@ def drain(
     emit: Emit,
     carried: Sequence[Reg] = (),
 ) -> Sequence[Reg]:
-    """Give `emit` the sums that lie in the first `room` rows and columns, `lanes` (0: one) at once; what each thread has
-    in the end of what it carries along.
+    """Give `emit` the sums that lie in the first `room` rows and columns, `lanes` (0: one) at once; what each thread
+    has in the end of what it carries along.
     """
     each = max(lanes, 1)
     across = tiling.columns // each

@@ -1,4 +1,4 @@
-"""Sums of squares of what a product stores: each block adds up those of its own elements, so that nobody reads them again.
+"""Sums of squares of what a product stores: a block adds up those of its elements, so that nobody reads them again.
 
     lanes of a vector, turns of a thread     in the elements' own dtype
     threads of a warp, warps of a block      in f64, in a fixed order

@@ -26,8 +26,8 @@ class Task:
     """One group to lower: `flow` says what it computes, of primitive operations alone; `layouts` how operands lie.
 
     Its results are dense. Where `tf32`, products may round factors of f32 to tf32. A temporary is made by `temporary`
-    and is an argument of kernels as operands and results are. Of the result at the place `squared`, where there is one, the
-    sums of squares over `tiles` are a further result, behind the others.
+    and is an argument of kernels as operands and results are. Of the result at the place `squared`, where there is one,
+    the sums of squares over `tiles` are a further result, behind the others.
     """
 
     module: KernelModule
