@@ -24,7 +24,6 @@ from sexpgpu.plan.records import Plans
 from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.assemble import TRAIN, Traced
 
-
 BY_BATCH = frozenset({"batch", "generation", "constants", "arena"})
 """Parts of what a run needs that its batch, its generators or recomputing may make smaller."""
 

@@ -30,7 +30,8 @@ ENTRIES: tuple[Entry, ...] = (
           "sexpgpu run gpt.sx --skip autodiff"),
     Entry("E-IR-014", "no such stage",
           "A stage is the module as it was traced (`traced`, 0) or as a pass left it: the pass's name, its number in "
-          "the pipeline, or both as in `05-autodiff`. A pass that runs several times is named with its number. `run "
+          "the pipeline, or both as in `05-autodiff`. A pass that runs several times is named with its number. Passes "
+          "that make kernels are stages of the devices sim and cuda: `ir --device`, or SEXPGPU_DEVICE. `run "
           "--from` reads the stage from the name of the file.",
           "sexpgpu ir gpt.sx --stage autodif"),
     Entry("E-IR-015", "a module of another experiment",
@@ -83,7 +84,8 @@ ENTRIES: tuple[Entry, ...] = (
           "a step that is refused leaves them as they were, gradients, buffers, a batch, constants, and the arena of "
           "the largest graph. That is more than `:memory` or SEXPGPU_MEMORY allows. `:recompute :auto` makes the arena "
           "of the train graph smaller at the price of work; a smaller batch with more :microbatches gives the same "
-          "step. `generate` on a GPU says the same of a generator, before it reads the checkpoint.",
+          "step. Where what neither changes is too much already, the message says how much that is: a smaller model or "
+          "another optimizer takes less. `generate` on a GPU says the same of a generator, before it reads the checkpoint.",
           "SEXPGPU_MEMORY=64kB sexpgpu run examples/moons.sx"),
     Entry("E-MEM-002", "out of memory",
           "The system had no memory for the result of an operation. A smaller batch with more :microbatches takes less "
