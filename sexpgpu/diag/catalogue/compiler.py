@@ -85,7 +85,8 @@ ENTRIES: tuple[Entry, ...] = (
           "the largest graph. That is more than `:memory` or SEXPGPU_MEMORY allows. `:recompute :auto` makes the arena "
           "of the train graph smaller at the price of work; a smaller batch with more :microbatches gives the same "
           "step. Where what neither changes is too much already, the message says how much that is: a smaller model or "
-          "another optimizer takes less. `generate` on a GPU says the same of a generator, before it reads the checkpoint.",
+          "another optimizer takes less. `generate` on a GPU says the same of a generator, before it reads the "
+          "checkpoint.",
           "SEXPGPU_MEMORY=64kB sexpgpu run examples/moons.sx"),
     Entry("E-MEM-002", "out of memory",
           "The system had no memory for the result of an operation. A smaller batch with more :microbatches takes less "
