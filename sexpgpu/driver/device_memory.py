@@ -13,7 +13,7 @@ from sexpgpu.diag import Diagnostic
 from sexpgpu.driver.memory import Limit, Needs, limit_of, not_admitted, sum_arrays, too_large
 from sexpgpu.experiment import Experiment, Generator, Graph, OutputRole
 from sexpgpu.gpu.memory import SMALL, SMALL_BLOCK, block_size
-from sexpgpu.gpu.transport import transport_bytes
+from sexpgpu.gpu.transport import rounded_types, transport_bytes
 from sexpgpu.plan.allocation import device_bytes
 from sexpgpu.plan.build import temporary_offsets
 from sexpgpu.plan.records import DevicePlans, GraphPlan
@@ -55,6 +55,9 @@ def _needs(experiment: Experiment, plans: DevicePlans, peers: Peers | None, degr
     squares = _blocks(squares_of(running))
     phases["microbatches"] |= {"squares of gradients": squares} if squares else {}
     phases["updates"]["new narrow parameters"] = _blocks(_updated_narrow(experiment, plans))
+    if rounds(experiment.run, peers):
+        # Both stay until the step is kept: what rounding took from its gradients, and from those of the step before.
+        phases["updates"]["new rounding errors"] = _blocks(rounded_types(gradient_types(experiment)).values())
     for name in ("evaluation", "generation"):
         phases[name]["narrow views"] = _blocks(narrow[path] for path in experiment.views if path in narrow)
     when = max(phases, key=lambda name: sum(phases[name].values()))

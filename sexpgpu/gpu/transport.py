@@ -85,7 +85,7 @@ def transport_bytes(types: Types, rounding: bool) -> int:
     """What the blocks of a device's transport take of its pool."""
     rounded = rounded_types(types) if rounding else {}
     bits = block_size(_end(_as_bf16(rounded))) if rounded else 0
-    # A gradient gives way to the next step's error: only the first that is rounded finds the gradient still there.
+    # A gradient gives way to the next step's error, which stands beside the last one until the step is kept.
     errors = sum(block_size(type.nbytes) for type in rounded.values())
     return block_size(_end(types)) + bits + errors
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.gpu.machines import Machines, ended, until
+from tests.gpu.test_device_memory import ADAM, WIDE, memory
 from tests.gpu.test_engine import MODEL, sexpgpu, steps, tensors
 from tests.trace.experiments import write
 from tests.trace.test_curriculum import experiment as staged
@@ -119,6 +120,15 @@ def test_bf16_gradients_are_near_and_their_errors_are_made_up_for(machines: Mach
     assert any(not np.array_equal(near[key], array) for key, array in exact.items())
     for key, array in exact.items():
         assert np.allclose(near[key], array, rtol=0, atol=0.01 * 2**-10), key
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+@pytest.mark.parametrize("gradients", ["f32", "bf16"])
+def test_machines_hold_what_was_planned(machines: Machines, tmp_path: Path, precision: str, gradients: str) -> None:
+    run = f"(defrun :steps 2 :microbatches 4 :precision :{precision} :seed 1)"
+    write(tmp_path, model=WIDE, optimizer=ADAM, run=run, eval="")
+    _, last = memory(trained(machines, SEXPGPU_NODE_GRADIENTS=gradients))
+    assert 0.85 * last["planned"] <= last["peak"] <= last["planned"]
 
 
 def test_machine_0_alone_writes_the_run(machines: Machines, tmp_path: Path) -> None:
@@ -317,6 +327,34 @@ def test_a_machine_that_does_not_come(machines: Machines, tmp_path: Path) -> Non
         ((code, text),) = ended([machines.start(rank, "--quiet")])
         assert code == 1
         assert f"error[E-DP-007]: {wanted} at 127.0.0.1:{machines.port} within 1 s" in text
+    assert not machines.out.exists()
+
+
+@pytest.mark.parametrize("machine", [0, 1])
+@pytest.mark.parametrize(
+    ("flags", "environment", "code"),
+    [
+        pytest.param(("--device", "cpu"), {}, "E-DP-005", id="device"),
+        pytest.param((), {"SEXPGPU_DEVICES": "0,1,2"}, "E-DP-003", id="microbatches"),
+        pytest.param((), {"SEXPGPU_MEMORY": "1KiB"}, "E-MEM-001", id="memory"),
+        pytest.param(("--set", "depth=3"), {}, "E-KNOB-001", id="file"),
+        pytest.param(("--resume", "elsewhere"), {}, "E-CKPT-008", id="checkpoint"),
+    ],
+)
+def test_a_machine_that_its_own_checks_stop_ends_the_others_at_once(
+    machines: Machines, tmp_path: Path, machine: int, flags: tuple[object, ...], environment: dict[str, str], code: str
+) -> None:
+    write(tmp_path, run="(defrun :steps 2 :microbatches 2 :seed 1)")
+    both = [
+        machines.start(n, *(flags if n == machine else ()), **(environment if n == machine else {})) for n in (0, 1)
+    ]
+    results = ended(both)
+    status, text = results[machine]
+    assert status == 1
+    assert f"error[{code}]" in text
+    status, text = results[1 - machine]
+    assert status == 1
+    assert f"error[E-DP-007]: machine {machine} ended before the run began\n  actual:   {code}: " in text
     assert not machines.out.exists()
 
 

@@ -94,5 +94,6 @@ def test_the_plan_counts_it_where_there_are_other_machines(engine: DeviceEngine,
     peers = Peers(1, 2, how, Place("127.0.0.1", 1, 1))
     planned = device_needs(experiment, plans, peers)
     assert planned.parts["collective buffers"] == transport_bytes(gradient_types(experiment), how == "bf16")
-    assert planned.total == device_needs(experiment, plans).total + planned.parts["collective buffers"]
+    kept = planned.parts.get("new rounding errors", 0)
+    assert planned.total == device_needs(experiment, plans).total + planned.parts["collective buffers"] + kept
     assert planned.parts["collective buffers"] >= 256 * parts
