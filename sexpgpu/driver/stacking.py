@@ -121,7 +121,7 @@ def with_predictions(experiment: Experiment, plans: DevicePlans, module: Any, ch
 
     stacked = [Stacked(1, train, seconds(train))]
     stacked += [Stacked(spec.stacked, spec.symbol, seconds(spec.symbol)) for spec in ways]
-    folding = total(copied("loop", 3 * size, chip) for size in gradient_bytes(experiment))
+    folding = copied("loop", 3 * sum(gradient_bytes(experiment)), chip)  # one launch, or few
     generating = 0.0
     for generator in experiment.generators:
         if generator.at == "step":
