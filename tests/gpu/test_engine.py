@@ -168,7 +168,12 @@ def test_the_environment_chooses_the_device_and_a_flag_wins(tmp_path: Path) -> N
     ("environment", "device", "code", "status"),
     [
         ({"SEXPGPU_DEVICES": "8"}, "sim", "E-DP-001", 1),
+        ({"SEXPGPU_DEVICES": "a"}, "sim", "E-DP-001", 1),
+        ({"SEXPGPU_DEVICES": "0,0"}, "sim", "E-DP-001", 1),
         ({"SEXPGPU_DEVICES": "0,1"}, "sim", "E-DP-003", 1),
+        ({"SEXPGPU_NODE_RANK": "1"}, "sim", "E-DP-005", 1),
+        ({"SEXPGPU_TF32": "yes"}, "sim", "E-DEV-001", 3),
+        ({"SEXPGPU_NODE_WAIT": "x"}, "sim", "E-DEV-001", 3),
         ({"SEXPGPU_NODES": "2"}, "cpu", "E-DP-005", 1),
         ({"SEXPGPU_NODES": "x"}, "sim", "E-DP-005", 1),
         ({"SEXPGPU_MEMORY": "64kB"}, "sim", "E-MEM-001", 1),

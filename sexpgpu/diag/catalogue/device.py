@@ -53,7 +53,8 @@ ENTRIES = (
           "A run over several machines needs SEXPGPU_NODES (how many), SEXPGPU_NODE_RANK (which this is, from 0) and "
           "SEXPGPU_RENDEZVOUS (`host:port` of machine 0, where that can listen) on each, and "
           "SEXPGPU_DEVICE=cuda, or sim "
-          "in its place. SEXPGPU_NODE_GRADIENTS is bf16 or f32, the same on all.",
+          "in its place. SEXPGPU_NODE_GRADIENTS is bf16 or f32, the same on all. With one of these set and "
+          "SEXPGPU_NODES unset a machine would train alone: SEXPGPU_NODES=1 asks for that.",
           "SEXPGPU_NODES=2 sexpgpu run file.sx"),
     Entry("E-DP-006", "a machine that is about to run something else",
           "Before the first step each machine tells machine 0 what it is about to run: how many machines, "
@@ -63,7 +64,8 @@ ENTRIES = (
           "devices and place of checkpoints.",
           ""),
     Entry("E-DP-007", "a machine that is not there",
-          "A machine did not arrive at the rendezvous within SEXPGPU_NODE_WAIT seconds (300), or left the run: it was "
+          "A machine did not arrive at the rendezvous within SEXPGPU_NODE_WAIT seconds (300), ended before the run "
+          "began because its own checks stopped it (their code is shown), or left the run: it was "
           "ended, an error stopped it (its code is shown), or nothing was heard of it for a minute. Start "
           "every machine; "
           "after a loss every machine with `--resume latest`.",
