@@ -283,7 +283,7 @@ def join(
     while patience.lasts("machine 0"):
         try:
             limit = min(_KNOCK, max(_LOOK, patience.left))
-            connection = socket.create_connection((place.host, place.port), limit)
+            connection = _knock(place, limit)
         except OSError as fault:
             reason = fault.strerror or str(fault)
             time.sleep(_LOOK)
@@ -315,7 +315,7 @@ def stay_away(place: Place, number: int, why: str) -> None:
     deadline = time.monotonic() + FAREWELL
     while (left := deadline - time.monotonic()) > 0:
         try:
-            connection = socket.create_connection((place.host, place.port), max(_LOOK, left))
+            connection = _knock(place, max(_LOOK, left))
         except OSError:
             time.sleep(_LOOK)
             continue
@@ -324,6 +324,22 @@ def stay_away(place: Place, number: int, why: str) -> None:
             wire.send(Kind.HELLO, {"node": number, "facts": {"absent": why}})
         wire.close()
         return
+
+
+def _knock(place: Place, limit: float) -> socket.socket:
+    """A connection to whoever listens there; `OSError` where nobody does."""
+    connection = socket.create_connection((place.host, place.port), limit)
+    if met_itself(connection):
+        connection.close()
+        raise ConnectionRefusedError("nobody listens there")
+    return connection
+
+
+def met_itself(connection: socket.socket) -> bool:
+    """Whether both ends are the same socket. TCP joins one to itself where it is lent the very port that it calls (RFC
+    9293, section 3.5, simultaneous opening), which nobody listens at.
+    """
+    return bool(connection.getsockname() == connection.getpeername())
 
 
 def not_coming(number: int, why: str) -> SxError:

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from sexpgpu.diag import Diagnostic, SxError
 from sexpgpu.runtime import meeting
-from sexpgpu.runtime.meeting import Arrivals, Facts, Place, Stopped, join, listen
+from sexpgpu.runtime.meeting import Arrivals, Facts, Place, Stopped, join, listen, met_itself
 from sexpgpu.runtime.peers import Peers, Told
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.wire import MAGIC, Bounds, Kind, Lost, Wire, head
@@ -296,3 +296,12 @@ def test_long_waiting_is_told(number: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert "SEXPGPU_NODE_WAIT" in (raised.value.diagnostic.help or "")
     assert len(told) >= 2
     assert re.fullmatch(rf"waiting for machine {1 - number} at {where}, \d s of 1 s", told[0])
+
+
+def test_a_connection_to_itself_is_known() -> None:
+    with socket.socket() as lonely:
+        lonely.bind(("127.0.0.1", 0))
+        lonely.connect(lonely.getsockname())
+        assert met_itself(lonely)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as guest:
+        assert not met_itself(guest)
