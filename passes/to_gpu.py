@@ -52,7 +52,7 @@ from sexpgpu.passes.gpu.joined import join_results
 from sexpgpu.passes.gpu.kernel import KernelModule
 from sexpgpu.passes.gpu.library import library_for
 from sexpgpu.passes.gpu.library_attention import zero_operands
-from sexpgpu.passes.gpu.members import members_of
+from sexpgpu.passes.gpu.members import Members, members_of
 from sexpgpu.passes.gpu.modules import require_chip
 from sexpgpu.passes.gpu.multi_tensor import Names
 from sexpgpu.passes.gpu.multi_tensor import lower as lower_many
@@ -252,7 +252,8 @@ class _Device:
         text = func.operation.get_asm(use_local_scope=True).replace(f"@{group.symbol}(", "@(", 1)
         self.calls += 1
         place = squares.place(call, group) if squares is not None else -1
-        key = text, layouts, zeros, place
+        members = members_of(call)
+        key = text, layouts, zeros, place, members
         if key in self._known:
             same, tiles = self._known[key]
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(same, context=self.context.mlir)
@@ -261,7 +262,7 @@ class _Device:
                 squares.give(call, place, tiles)
             return
         task = Task(self.target, group.symbol, primitive_flow(self.context, func), layouts, self.tf32, place)
-        lowered = write(task) if write is not None else self._of_many(call, task) or _lower(group.family, task)
+        lowered = write(task) if write is not None else self._of_many(task, members) or _lower(group.family, task)
         whole = Task(self.target, group.symbol, read_flow(func), layouts, self.tf32)
         write_launches(func, evolve(lowered, library=library_for(group.family, whole, zeros)))
         self.kernels += len(lowered.kernels)
@@ -270,9 +271,8 @@ class _Device:
             sum_up(func, place, task.tiles, self.context)
             squares.give(call, place, task.tiles)
 
-    def _of_many(self, call: Any, task: Task) -> Launches | None:
+    def _of_many(self, task: Task, members: Members | None) -> Launches | None:
         """Kernels that update many tensors at once, where a group is an update that has such."""
-        members = members_of(call)
         return lower_many(task, members, self._many) if members is not None else None
 
 

@@ -17,6 +17,7 @@ from sexpgpu.dialects.signature import input_roles, output_roles
 from sexpgpu.passes.flow import operations_of
 from sexpgpu.passes.gpu.flat import is_flat
 from sexpgpu.passes.gpu.task import Task
+from sexpgpu.passes.gpu.views import Views
 from sexpgpu.plan.dataflow import Dataflow, Node
 from sexpgpu.plan.together import OWN
 from sexpgpu.tensortype import TensorType
@@ -41,17 +42,17 @@ class Members:
 
 
 def members_of(call: Any) -> Members | None:
-    """Those of a group that is all that a graph does with a gradient, constants apart; None for any other group, and
-    where a result is given twice.
+    """Those of a group that is all that a graph does with a gradient; None for any other group, and where a result is
+    given twice.
+
+    Beside it the graph may give constants that no kernel copies: `takes_many` is then true of its plan.
     """
     func = call.operation.parent
     roles = input_roles(func)
     if "grad" not in roles:
         return None
     *operations, end = operations_of(func)
-    computing = [
-        op for op in operations if (record := definition_of(op)) is None or not isinstance(record.kind, Constant)
-    ]
+    constants, computing = _constants(operations)
     arguments = dict(zip(func.regions[0].blocks[0].arguments, roles, strict=True))
     given = [arguments.get(value) for value in call.operands]
     results = list(call.results)
@@ -59,12 +60,27 @@ def members_of(call: Any) -> Members | None:
     role_of = dict(made)
     if len(computing) != 1 or None in given or "grad" not in given or not len(made) == len(role_of) == len(results):
         return None
+    if any(value not in role_of and not constants.get(value, False) for value in end.operands):
+        return None
     return Members(
         frozenset(i for i, role in enumerate(given) if role in OWN),
         frozenset(i for i, value in enumerate(results) if role_of[value] != SERIES),
         given.index("grad"),
         frozenset(i for i, value in enumerate(results) if role_of[value] in ("param", "state")),
     )
+
+
+def _constants(operations: Iterable[Any]) -> tuple[dict[Any, bool], list[Any]]:
+    """Constants among operations, by values whether they lie dense as they are kept, and the other operations."""
+    views = Views()
+    constants, others = {}, []
+    for op in operations:
+        record = definition_of(op)
+        if record is not None and isinstance(record.kind, Constant) and views.shows(op, record):
+            constants[op.results[0]] = views.layout(op.results[0]).is_dense
+        else:
+            others.append(op)
+    return constants, others
 
 
 @define(eq=False)

@@ -29,7 +29,7 @@ from sexpgpu.lang.selection import Selection
 from sexpgpu.passes import to_gpu
 from sexpgpu.passes.gpu.multi_tensor import THREADS
 from sexpgpu.passes.gpu.plans import device_plans_of
-from sexpgpu.plan.records import DevicePlans, GraphPlan, Launch, Launches
+from sexpgpu.plan.records import SCALE, DevicePlans, GraphPlan, Launch, Launches
 from sexpgpu.plan.together import Updating, together, updating
 from sexpgpu.runtime.arrays import HostArrays
 from sexpgpu.runtime.run import RunOptions, run
@@ -264,6 +264,36 @@ def test_a_spoilt_update_leaves_everything_as_it_was(tmp_path: Path) -> None:
 def test_updates_alone_and_together_are_clipped_alike(tmp_path: Path) -> None:
     optimizer = '(def optimizer (optimizer-groups (adam :lr 0.05) (group "*.weight" (lamb :lr 0.02))))'
     both(write(tmp_path, optimizer=optimizer, run="(defrun :steps 3 :clip-norm 0.05 :seed 1)"))
+
+
+ZEROED = """(defoptimizer zeroed (&key (lr 0.1)) "a state that each step sets to the same"
+  (defstate m :like param)
+  (optimizer-update (param grad ctx) (set-state m (zeros (shape param))) (- param (* lr grad))))"""
+
+
+@pytest.mark.parametrize("form", ["(zeroed :lr 0.5)", "(zeroed :lr (linear-schedule 0.5 :warmup 2))"])
+def test_an_update_that_a_constant_is_copied_beside_is_clipped_once(form: str, tmp_path: Path) -> None:
+    """In every step; what copies the zeros is a kernel of its own."""
+    optimizer = f'{ZEROED}\n(def optimizer (optimizer-groups (sgd :lr 0.5) (group "*.weight" {form})))'
+    file = write(tmp_path, optimizer=optimizer, run="(defrun :steps 3 :clip-norm 0.05 :seed 1)")
+    many = compiled(file)
+    assert len(many.updating.graphs) == 1
+    both(file)
+
+
+def test_no_graph_that_runs_alone_has_kernels_that_clip(tmp_path: Path) -> None:
+    """Graphs of equal groups do not share kernels where one runs together with others and one does not."""
+    model = """(defmodel net () (defparam w (3 2) :init (normal 1.0)) (defparam v (3 2) :init (normal 1.0))
+      (forward (x) (+ (matmul x w) (matmul x v))))"""
+    optimizer = f'{ZEROED}\n(def optimizer (optimizer-groups (zeroed :lr 0.5) (group "*.w" (sgd :lr 0.5))))'
+    file = write(tmp_path, model=model, optimizer=optimizer, run="(defrun :steps 3 :clip-norm 0.05 :seed 1)")
+    many = compiled(file)
+    assert len(many.updating.graphs) == 1
+    for update in many.experiment.updates:
+        plan = many.plans.plans[many.experiment.graphs[update.graph].symbol]
+        kernels = [k for step in plan.steps if isinstance(step.how, Launches) for k in step.how.kernels]
+        assert any(SCALE in k.args for k in kernels) == (update.graph in many.updating.graphs)
+    both(file)
 
 
 def test_a_step_of_a_model_launches_a_kernel_for_many_parameters(
