@@ -117,7 +117,8 @@ class _Together:
             for place, slot in enumerate(plan.results)
             if isinstance(home := plan.slots[slot].home, Fixed)
         }
-        key = (tuple([launch.kernel for launch in kernels]), common, tuple([x.tobytes() for x in fixed.values()]))
+        same = tuple([(place, plan.spec.outputs[place].type, array.tobytes()) for place, array in fixed.items()])
+        key = tuple([launch.kernel for launch in kernels]), common, same
         group = self.groups.get(key)
         places = {number: _place(plan, slot) for number, slot in enumerate(step.outs, count)}
         for number, place in places.items():

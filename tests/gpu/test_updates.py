@@ -296,6 +296,20 @@ def test_no_graph_that_runs_alone_has_kernels_that_clip(tmp_path: Path) -> None:
     both(file)
 
 
+def test_constant_states_of_one_element_keep_their_shapes(tmp_path: Path) -> None:
+    """Constants [1] and [] are the same bytes, and the kernels beside them are the same."""
+    model = """(defmodel net () (defparam w (3 2) :init (normal 1.0)) (defparam v (1) :init (normal 1.0))
+      (defparam s () :init (normal 1.0)) (forward (x) (* (+ (matmul x w) v) s)))"""
+    many = compiled(write(tmp_path, model=model, optimizer=f"{ZEROED}\n(def optimizer (zeroed))"))
+    found = many.updating
+    assert found.together is not None
+    calls = [u.graph for u in many.experiment.updates if u.graph in found.graphs for _ in u.params]
+    assert len(calls) == 2
+    for graph, places in zip(calls, found.together.results, strict=True):
+        types = [found.together.plan.spec.outputs[place].type for place in places]
+        assert types == [output.type for output in many.experiment.graphs[graph].offered.outputs]
+
+
 def test_a_step_of_a_model_launches_a_kernel_for_many_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
