@@ -76,5 +76,6 @@ def _widen(cast: Any, context: Context) -> None:
     for move in reversed(moves):
         inferred = OPS[op_name(move)].infer(*[type_of(v) for v in move.operands], **attrs_of(move))
         move.results[0].set_type(context.type(inferred))
-    cast.results[0].replace_all_uses_with(cast.operands[0])
-    cast.erase()
+    if cast.results[0].type == cast.operands[0].type:  # else it widens further, from f32 to f64
+        cast.results[0].replace_all_uses_with(cast.operands[0])
+        cast.erase()

@@ -55,9 +55,7 @@ class ParameterResults(Pass):
         types: Narrow = {}
         made = 0
         for func in reading:
-            narrow = _read_narrow(func, context)
-            made += len(narrow)
-            types |= {type_of(value): type_of(cast) for value, cast in narrow}
+            made += _read_narrow(func, context, types)
         written = _whole(reading, types)
         for func in found:
             if "grad" in input_roles(func):
@@ -69,27 +67,32 @@ class ParameterResults(Pass):
         return f"{made} narrow parameters" if made else ""
 
 
-def _read_narrow(func: Any, context: Context) -> list[tuple[Any, Any]]:
-    """Give the graph narrow parameters instead of its casts; the parameters and these, as arguments."""
+def _read_narrow(func: Any, context: Context, types: Narrow) -> int:
+    """Give the graph narrow parameters instead of its casts; how many.
+
+    Parameters of a type have one narrow type, that of the first cast of such: it is added to `types`. Other casts stay.
+    """
     block = func.regions[0].blocks[0]
     inputs, outputs = read_inputs(func), read_outputs(func)
-    narrow: list[tuple[Any, Any]] = []
+    count = len(inputs)
     for given, argument in list(zip(inputs, block.arguments, strict=True)):
         if given.role != "param":
             continue
         made = None
         for cast in dict.fromkeys(use.owner.operation for use in argument.uses):
-            if not _narrows(cast) or (made is not None and type_of(made) != type_of(cast.results[0])):
+            if not _narrows(cast):
+                continue
+            narrow = type_of(cast.results[0])
+            if types.setdefault(given.type, narrow) != narrow:
                 continue
             if made is None:
                 made = block.add_argument(cast.results[0].type, argument.location)
-                inputs.append(Input("narrow", given.name, type_of(made)))
-                narrow.append((argument, made))
+                inputs.append(Input("narrow", given.name, narrow))
             cast.results[0].replace_all_uses_with(made)
             context.erase(cast)
-    if narrow:
+    if len(inputs) > count:
         write_signature(func, inputs, outputs)
-    return narrow
+    return len(inputs) - count
 
 
 def _narrows(op: Any) -> bool:
