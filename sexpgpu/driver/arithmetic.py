@@ -19,7 +19,7 @@ from sexpgpu.plan.together import together
 from sexpgpu.tensortype import TensorType
 
 MANY: frozenset[Function] = frozenset({"plus", "over", "squares", "total", "finite"})
-"""Functions of any number of tensors."""
+"""Functions of any number of tensors, of which each has elements."""
 _EACH: frozenset[Function] = MANY - {"squares", "total", "finite"}
 """Those that give an element for each."""
 Bind = Callable[[GraphPlan], DeviceProgram]
@@ -64,7 +64,7 @@ def wanted_by(
             wanted += [Wanted("times", _flat([type])), Wanted("over", _flat([type]))]
     if rounding:
         wanted += [Wanted("rounding", _flat([type])) for type in gradients if type.dtype == "f32"]
-    return list(dict.fromkeys(each for each in wanted if each.types))
+    return list(dict.fromkeys(w for w in wanted if w.function not in MANY or all(type.size for type in w.types)))
 
 
 def _flat(types: Iterable[TensorType]) -> Types:

@@ -83,8 +83,8 @@ class DeviceArrays:
     def global_norm(self, gradients: Iterable[DeviceArray]) -> float:
         every = list(gradients)
         known = [gradient.squares for gradient in every if gradient.squares is not None]
-        sums = self._numbers("squares", [gradient for gradient in every if gradient.squares is None])
-        sums += self._numbers("total", known)
+        rest = [gradient for gradient in every if gradient.squares is None and gradient.type.size]
+        sums = self._numbers("squares", rest) + self._numbers("total", known)
         for gradient in every:
             gradient.squares = None
         return math.sqrt(sum(map(float, sums)))
@@ -96,7 +96,7 @@ class DeviceArrays:
                 gradients[path] = self.times(gradient, factor)
 
     def first_not_finite(self, tensors: Mapping[str, DeviceArray]) -> str | None:
-        floats = {name: tensor for name, tensor in tensors.items() if tensor.type.is_float}
+        floats = {name: tensor for name, tensor in tensors.items() if tensor.type.is_float and tensor.type.size}
         answers = self._numbers("finite", list(floats.values()))
         return next((name for name, answer in zip(floats, answers, strict=True) if not answer.numpy()), None)
 
@@ -140,15 +140,19 @@ class DeviceArrays:
         self, function: Function, tensors: Sequence[DeviceArray], others: Sequence[DeviceArray]
     ) -> list[DeviceArray]:
         """A function that gives an element for each of every tensor, all in one call, over the tensors themselves."""
-        if not tensors:
-            return []
-        flat = [as_one_axis(tensor) for tensor in tensors]
-        given = [array for pair in zip(flat, others, strict=True) for array in pair]
+        made = list(tensors)
+        places = [place for place, tensor in enumerate(tensors) if tensor.type.size]
+        if not places:
+            return made
+        flat = [as_one_axis(tensors[place]) for place in places]
+        given = [array for x, place in zip(flat, places, strict=True) for array in (x, others[place])]
         into = [tensor if tensor.address % VECTOR == 0 else None for tensor in flat]
         results = self.kernels(function, tuple([x.type for x in flat]))(given, into)
-        return [DeviceArray(t.type, r.memory, r.offset) for t, r in zip(tensors, results, strict=True)]
+        for place, result in zip(places, results, strict=True):
+            made[place] = DeviceArray(tensors[place].type, result.memory, result.offset)
+        return made
 
     def _numbers(self, function: Function, tensors: Sequence[DeviceArray]) -> list[DeviceArray]:
-        """A function that gives a number for each, all in one call."""
+        """A function that gives a number for each, all in one call; of tensors that have elements."""
         flat = [as_one_axis(tensor) for tensor in tensors]
         return self.kernels(function, tuple([x.type for x in flat]))(flat) if flat else []

@@ -131,6 +131,20 @@ def test_clipping_scales_down_alone(arrays: DeviceArrays) -> None:
             assert np.array_equal(arrays.host(found[path]), array)
 
 
+def test_tensors_without_elements_are_passed_over(arrays: DeviceArrays) -> None:
+    """There are no kernels for them: they stay what they are, and add nothing to a norm."""
+    empty, x = np.zeros((0, 4), np.float32), numbers((3, 5), "f32")
+    found = arrays.plus([placed(arrays, a) for a in (empty, x, empty)], [placed(arrays, a) for a in (empty, x, empty)])
+    found = arrays.over(found, 4.0)
+    assert [a.type.shape for a in found] == [(0, 4), (3, 5), (0, 4)]
+    assert np.array_equal(arrays.host(found[1]), (x + x) / np.float32(4))
+    assert arrays.global_norm(found) == arrays.global_norm([found[1]]) > 0
+    assert arrays.global_norm([found[0]]) == 0
+    assert arrays.first_not_finite({"empty": found[0], "x": found[1]}) is None
+    spoilt = placed(arrays, np.full((3, 5), np.nan, np.float32))
+    assert arrays.first_not_finite({"empty": found[0], "spoilt": spoilt}) == "spoilt"
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", [0, 8191, 8192, 20010])
 def test_the_first_that_is_not_finite_is_named(place: int, bad: float, arrays: DeviceArrays) -> None:

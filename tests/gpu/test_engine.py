@@ -71,6 +71,15 @@ def test_training_gives_what_the_cpu_gives(tmp_path: Path) -> None:
     both(write(tmp_path))
 
 
+def test_parameters_without_elements(tmp_path: Path) -> None:
+    """Beside others and alone in their group, with microbatches that are added up and gradients that are clipped."""
+    model = """(defmodel net () (defsub out (linear 3 2)) (defparam e (0 4) :init (normal 1.0))
+      (defparam f (0) :init (normal 1.0)) (forward (x) (+ (out x) (+ (sum e) (sum f)))))"""
+    optimizer = '(def optimizer (optimizer-groups (adamw :lr 0.05) (group "model.f" (sgd :lr 0.2))))'
+    run = "(defrun :steps 3 :microbatches 2 :clip-norm 0.05 :seed 1)"
+    both(write(tmp_path, model=model, optimizer=optimizer, run=run))
+
+
 def test_microbatches_clipping_and_several_groups(tmp_path: Path) -> None:
     optimizer = '(def optimizer (optimizer-groups (adam :lr 0.05) (group "*.bias" (sgd :lr 0.2))))'
     run = "(defrun :steps 3 :microbatches 3 :clip-norm 0.05 :seed 1)"
