@@ -35,8 +35,14 @@ class Narrowing:
                 plan = evolve(plan, spec=evolve(plan.spec, outputs=(evolve(made, role="value"),)))
                 self._programs[given.type] = DeviceProgram(plan, self.functions, self.arena)
 
-    def __call__(self, array: DeviceArray) -> DeviceArray:
-        """The narrow parameter of an array; `NoMemory` where there is none for it."""
+    def __call__(self, array: DeviceArray, type: TensorType) -> DeviceArray:
+        """The narrow parameter of an array; `NoMemory` where there is none for it.
+
+        One is kept. A graph that was compiled again for another batch may read another type, which is made each time.
+        """
+        if array.narrow is not None and array.narrow.type == type:
+            return array.narrow
+        (made,) = self._programs[array.type]([array])
         if array.narrow is None:
-            (array.narrow,) = self._programs[array.type]([array])
-        return array.narrow
+            array.narrow = made
+        return made

@@ -21,8 +21,8 @@ from sexpgpu.tensortype import TensorType
 
 Origin = tuple[str, Span | None]
 Explain = Callable[[Sequence[NDArray[Any]]], Origin | None]
-Narrowed = Callable[[DeviceArray], DeviceArray]
-"""Gives a parameter in the narrower dtype in which graphs read it."""
+Narrowed = Callable[[DeviceArray, TensorType], DeviceArray]
+"""Gives a parameter in the narrower type in which a graph reads it."""
 
 
 @define(eq=False)
@@ -141,7 +141,7 @@ class DeviceProgram:
             return []
         assert self._narrowed is not None, "a graph that reads narrow parameters is given what makes them"
         params = _named(self.spec.inputs, given, "param")
-        return [self._narrowed(params[slot.name]) for slot in wanted]
+        return [self._narrowed(params[slot.name], slot.type) for slot in wanted]
 
     def _give_beside(self, results: Sequence[DeviceArray], bound: Bound) -> list[DeviceArray]:
         """Memory for the narrow parameters that the graph gives, which go with the parameters, and for sums of squares,

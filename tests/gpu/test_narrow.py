@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.gpu.test_device_memory import WIDE, memory
 from tests.gpu.test_engine import evaluated, sexpgpu, steps, tensors, trained
@@ -104,3 +106,18 @@ def test_what_does_not_fit_is_dropped(tmp_path: Path) -> None:
     done = sexpgpu("run", file, "--device", "sim", "--out", tmp_path / "none", SEXPGPU_MEMORY=limit)
     assert done.returncode == 1
     assert "error[E-MEM-001]" in done.stderr
+
+
+def test_parameters_of_a_type_have_one_narrow_type(tmp_path: Path) -> None:
+    """What another graph casts to another type it casts for itself; products widened to f32 are widened to f64 then."""
+    model = (
+        "(defmodel net () (defparam w (3 2) :init (normal 0.5) :dtype :f64) (forward (x)"
+        " (if (training-p) (matmul x (cast w :f32)) (cast (matmul (cast x :bf16) (cast w :bf16)) :f32))))"
+    )
+    file = write(tmp_path, model=model, run="(defrun :steps 2 :seed 1)")
+    losses = []
+    for device in ("cpu", "sim"):
+        done = sexpgpu("run", file, "--device", device, "--json", "--out", tmp_path / device, SEXPGPU_CHECK="1")
+        assert done.returncode == 0, done.stderr
+        losses.append(json.loads(done.stdout)["metrics"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)
