@@ -40,6 +40,8 @@ from sexpgpu.plan.build import temporary_offsets
 from sexpgpu.plan.records import Given, GraphPlan, Into, Launches, Memory, Slot, Step
 from sexpgpu.tensortype import DType, TensorType
 
+_FINER: Sequence[DType] = ("bf16", "f32", "f64")
+"""From the coarsest."""
 TOLERANCE: Mapping[DType, float] = {"f64": 1e-10, "f32": 1e-4, "bf16": 2**-6}
 """Of the largest number of a result: sums are in another order, and what bf16 rounds may fall to the other side."""
 FLIPPED = 1e-4
@@ -151,13 +153,15 @@ class _Checking:
 
 
 def _coarsest(func: Any, value: Any) -> DType:
-    """The dtype whose rounding a group's result has seen: bf16 where something that it is made of was rounded to it."""
-    rounded: set[Any] = set()
+    """The coarsest dtype that something which a group's result is made of was rounded to."""
+    seen: dict[Any, DType] = {}
     for op in operations_of(func)[:-1]:
         for made in op.results:
-            if type_of(made).dtype == "bf16" or not rounded.isdisjoint(op.operands):
-                rounded.add(made)
-    return "bf16" if value in rounded and type_of(value).is_float else type_of(value).dtype
+            dtypes = [seen[operand] for operand in op.operands if operand in seen]
+            dtypes += [type_of(made).dtype] if type_of(made).is_float else []
+            if dtypes:
+                seen[made] = min(dtypes, key=_FINER.index)
+    return seen.get(value, type_of(value).dtype) if type_of(value).is_float else type_of(value).dtype
 
 
 def _plan(symbol: str, operands: list[TensorType], results: list[TensorType], launches: Launches) -> GraphPlan:

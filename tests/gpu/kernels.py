@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from attrs import define, field
 
 from sexpgpu.dialects.context import Context
@@ -20,6 +21,16 @@ from sexpgpu.plan.build import askew_bytes, temporary_offsets
 from sexpgpu.plan.records import FAULTS, SCALE, Fixed, GraphPlan, Launch, Launches, Step, Turns, View
 from sexpgpu.sim import Checks, Machine
 from sexpgpu.tensortype import DType, TensorType
+
+
+def require_nvjitlink() -> None:
+    """Skip a test where nvJitLink, which assembles kernels without a GPU, is not installed."""
+    pathfinder = pytest.importorskip("cuda.pathfinder")
+    try:
+        pathfinder.load_nvidia_dynamic_lib("nvJitLink")
+    except pathfinder.DynamicLibNotFoundError:
+        pytest.skip("nvJitLink is not installed")
+
 
 FUSED = ("sx-fuse=target=cuda", "sx-to-gpu", "sx-to-nvvm", "sx-to-ptx")
 ALONE = FUSED[1:]

@@ -29,7 +29,7 @@ from sexpgpu.sim import Checks, Machine
 from sexpgpu.sim.report import Report
 from tests.building import function
 from tests.gpu.agreement import Build, drawn
-from tests.gpu.kernels import Device
+from tests.gpu.kernels import Device, require_nvjitlink
 from tests.gpu.lt import to_tf32
 from tests.gpu.test_engine import sexpgpu
 from tests.gpu.test_product import factors, multiplied
@@ -190,7 +190,7 @@ def test_machines_that_differ_in_it_are_no_run(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("swapped", ["", "xy"])
 def test_no_product_spills(swapped: str) -> None:
     """For every chip, by nvJitLink: large, ragged, narrow and deep ones, as the model cuts them."""
-    pytest.importorskip("cuda.bindings.nvjitlink")
+    require_nvjitlink()
     to = Assembling()
     for rows, columns, depth in ((1024, 1024, 512), (513, 130, 1025), (2049, 36, 100), (64, 96, 8192)):
         types = [parse_type(type) for type in factors("f32", rows, columns, depth, swapped)]

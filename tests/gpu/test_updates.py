@@ -35,6 +35,7 @@ from sexpgpu.runtime.arrays import HostArrays
 from sexpgpu.runtime.run import RunOptions, run
 from sexpgpu.sim.machine import Kernel, Machine
 from tests.gpu.devices import Simulated
+from tests.gpu.kernels import require_nvjitlink
 from tests.gpu.stacked import prepared
 from tests.gpu.test_engine import both, tensors, trained
 from tests.smoke import ROOT, link_data
@@ -170,7 +171,7 @@ def test_parameters_together_are_the_parameters_one_by_one(
 
 def test_no_kernel_of_an_optimizer_spills(tmp_path: Path) -> None:
     """By nvJitLink, where it is installed, for every chip: as many blocks fit as hide the latency of memory."""
-    pytest.importorskip("cuda.bindings.nvjitlink")
+    require_nvjitlink()
     to = Assembling()
     with open_context() as context:
         file = zoo(tmp_path, "(defrun :steps 9 :seed 1)")
