@@ -10,7 +10,7 @@ from mlir import ir
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.signature import write_signature
-from sexpgpu.experiment import Input, InputRole, Output
+from sexpgpu.experiment import Input, InputRole, Output, OutputRole
 from sexpgpu.tensortype import TensorType
 
 Build = Callable[[Builder, list[Val]], Sequence[Val]]
@@ -18,9 +18,15 @@ Build = Callable[[Builder, list[Val]], Sequence[Val]]
 
 
 def write_function(
-    module: Any, context: Context, symbol: str, types: Sequence[TensorType], build: Build, role: InputRole = "value"
+    module: Any,
+    context: Context,
+    symbol: str,
+    arguments: Sequence[tuple[InputRole, TensorType]],
+    build: Build,
+    gives: OutputRole = "value",
 ) -> None:
-    """Add `symbol` to a module: a graph of arguments of these types and that role, with the results that `build` gives.
+    """Add `symbol` to a module: a graph of arguments of these roles and types, whose results are what `build` gives, of
+    the role `gives`.
 
     Arguments are called x0, x1, ..., results y0, y1, ...
     """
@@ -37,7 +43,7 @@ def write_function(
     )
     block = func.regions[0].blocks.append()
     builder = Builder(context, ir.InsertionPoint(block))
-    given = [Val(builder, block.add_argument(context.type(t), context.location(None)), t) for t in types]
+    given = [Val(builder, block.add_argument(context.type(t), context.location(None)), t) for _, t in arguments]
     results = build(builder, given)
     ir.Operation.create(
         "func.return",
@@ -47,6 +53,6 @@ def write_function(
     )
     write_signature(
         func,
-        [Input(role, f"x{i}", type) for i, type in enumerate(types)],
-        [Output("value", f"y{i}", result.type) for i, result in enumerate(results)],
+        [Input(role, f"x{i}", type) for i, (role, type) in enumerate(arguments)],
+        [Output(gives, f"y{i}", result.type) for i, result in enumerate(results)],
     )

@@ -17,7 +17,7 @@ from sexpgpu.tensortype import TensorType
 def function(context: Context, inputs: list[TensorType], build: Any) -> Any:
     """A module of one function with `inputs` as fields whose results are what `build(builder, values)` gives."""
     module = ir.Module.create(loc=context.location(None))
-    write_function(module, context, "f", inputs, build, "field")
+    write_function(module, context, "f", [("field", type) for type in inputs], build)
     return module
 
 

@@ -45,7 +45,7 @@ def program_of(device: Device, types: Sequence[TensorType], build: Build, *, lib
     assert device.pool is not None
     with open_context() as context:
         module = ir.Module.create(loc=context.location(None))
-        write_function(module, context, "f", types, build)
+        write_function(module, context, "f", [("value", type) for type in types], build)
         specs = [f"{spec}=chip={device.chip}" if spec == "sx-to-nvvm" else spec for spec in PIPELINES["cuda"]]
         run_pipeline(module, context, [parse_pass(spec, PASSES) for spec in specs])
         plans = device_plans_of(module)

@@ -10,8 +10,8 @@ from mlir import ir
 
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
-from sexpgpu.dialects.signature import write_signature
-from sexpgpu.experiment import Experiment, Input, InputRole, Output
+from sexpgpu.dialects.function import write_function
+from sexpgpu.experiment import Experiment, InputRole, OutputRole
 from sexpgpu.gpu.arrays import Function, Types
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.plan.records import DevicePlans, GraphPlan
@@ -98,42 +98,15 @@ def arithmetic_module(context: Context, wanted: Sequence[Wanted]) -> Any:
     """A module with a graph for each function."""
     module = ir.Module.create(loc=context.location(None))
     for number, each in enumerate(wanted):
-        _function(module, context, _symbol(number, each), each)
+        types = [*each.types, *_OTHERS[each.function](each.types)]
+        arguments = [(_role(each.function, place), type) for place, type in enumerate(types)]
+        gives: OutputRole = "grad" if each.function in _EACH else "value"
+        write_function(module, context, _symbol(number, each), arguments, _BODIES[each.function], gives)
     return module
 
 
 def _symbol(number: int, wanted: Wanted) -> str:
     return f"loop_{wanted.function}_{number + 1}"
-
-
-def _function(module: Any, context: Context, symbol: str, wanted: Wanted) -> None:
-    empty = ir.FunctionType.get([], [], context=context.mlir)
-    func = ir.Operation.create(
-        "func.func",
-        attributes={
-            "sym_name": ir.StringAttr.get(symbol, context.mlir),
-            "function_type": ir.TypeAttr.get(empty, context=context.mlir),
-        },
-        regions=1,
-        loc=context.location(None),
-        ip=ir.InsertionPoint(module.body),
-    )
-    block = func.regions[0].blocks.append()
-    builder = Builder(context, ir.InsertionPoint(block))
-    types = [*wanted.types, *_OTHERS[wanted.function](wanted.types)]
-    given = [Val(builder, block.add_argument(context.type(t), context.location(None)), t) for t in types]
-    results = _BODIES[wanted.function](builder, given)
-    ir.Operation.create(
-        "func.return",
-        operands=[result.value for result in results],
-        loc=context.location(None),
-        ip=ir.InsertionPoint(block),
-    )
-    write_signature(
-        func,
-        [Input(_role(wanted.function, i), f"x{i}", type) for i, type in enumerate(types)],
-        [Output("grad" if wanted.function in _EACH else "value", f"y{i}", r.type) for i, r in enumerate(results)],
-    )
 
 
 def _role(function: Function, place: int) -> InputRole:
