@@ -93,8 +93,10 @@ class _Scatter:
         warps = math.prod(self.before) * self.length * parts
         looks = warps * -(-self.count // WARP)
         x, indices, updates = self.given
-        # What no index names stays as it is, where it is there already.
-        over = self.task.layout(x).is_dense and x not in (indices, updates) and self.task.type(x).size > UNTOUCHED
+        # What no index names stays as it is, where it is there already: the buffer is copied, or written over.
+        layout = self.task.layout(x)
+        entire = layout.is_dense and not layout.offset
+        over = entire and x not in (indices, updates) and self.task.type(x).size > UNTOUCHED
         ranges = self._ranges() if over or looks > MANY else None
         if over:
             self.task.over = x

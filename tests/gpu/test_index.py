@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sexpgpu.dialects.bf16 import round_bf16
+from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import open_context
 from sexpgpu.dialects.opdef import Array, Index, Sample, numpy_dtype, sample
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.passes.gpu import index
 from tests.building import function
+from tests.gpu.agreement import agrees
 from tests.gpu.kernels import ALONE, Device
 
 SCATTERS = [op.name for op in OPS.values() if isinstance(op.kind, Index) and op.kind.access != "read"]
@@ -68,3 +71,15 @@ def test_an_index_out_of_range_is_told(case: str) -> None:
     name, given = LARGER[case]
     with pytest.raises(AssertionError, match=r"outside range\("):
         run(name, given, given.below + 2)
+
+
+def test_a_part_of_a_tensor_is_changed_where_the_rest_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows behind the first lie dense, but not where their buffer begins."""
+    monkeypatch.setattr(index, "UNTOUCHED", 0)
+
+    def build(b: Builder, values: Sequence[Val]) -> list[Val]:
+        x, indices, updates = values
+        rows = b("slice", x, start=(2, 0), stop=(9, 8), step=(1, 1))
+        return [b("scatter_add", rows, indices, updates, axis=0)]
+
+    agrees(["f32[9, 8]", "i32[3]", "f32[3, 8]"], build)
