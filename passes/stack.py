@@ -149,6 +149,9 @@ class _Body:
         """Append the body for one more microbatch; `values` have what is its own, as `shared` has the rest."""
         ip = ir.InsertionPoint(self.block)
         before = dict(self._sums)
+        last = self.operations[-1].location if self.operations else self.block.owner.location
+        for argument, value in list(values.items()):
+            self._add(argument, value, before, last)
         for op in self.operations:
             alike = all(value in self.shared for value in op.operands)
             if alike and self._begun:
@@ -162,7 +165,7 @@ class _Body:
                     self._add(old, new, before, op.location)
         for value in self.places:
             if value in self.shared:
-                self._add(value, self.shared[value], before, self.operations[-1].location)
+                self._add(value, self.shared[value], before, last)
         self._begun = True
 
     def _add(self, gradient: Any, value: Any, before: dict[int, Any], location: Any) -> None:

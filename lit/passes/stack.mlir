@@ -63,3 +63,15 @@ func.func @train(%w: tensor<f32> {sx.param = "w"}, %b: tensor<f32> {sx.buffer = 
   %n = "sx.add"(%b, %c) : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %n, %g : tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// A gradient may be an argument as it is: the field that a weight is multiplied with.
+// CHECK-LABEL: func.func @train_stacked_2(
+// CHECK-SAME: %[[W:.*]]: tensor<4xf32> {sx.param = "w"}, %[[X0:.*]]: tensor<4xf32> {sx.field = "x", sx.part = 0 : i64}, %[[X1:.*]]: tensor<4xf32> {sx.field = "x", sx.part = 1 : i64}
+// CHECK-NEXT: %[[G:.*]] = "sx.add"(%[[X0]], %[[X1]])
+// CHECK-NEXT: return %[[G]]
+func.func @train(%w: tensor<4xf32> {sx.param = "w"}, %x: tensor<4xf32> {sx.field = "x"}) -> (tensor<4xf32> {sx.grad = "w"})
+    attributes {sx.graph = "train", sx.stack = array<i64: 1, 2>} {
+  return %x : tensor<4xf32>
+}
