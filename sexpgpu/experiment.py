@@ -284,7 +284,10 @@ class KnobValue:
 
 @frozen
 class Manifest:
-    """What produced a result: every source with its SHA-256, the selection, the versions."""
+    """What produced a result: every source with its SHA-256, the selection, the versions.
+
+    `deterministic`: the command line asked for that, of a run that does not by itself.
+    """
 
     entry: str
     sources: tuple[tuple[str, str], ...]  # (file, sha256)
@@ -292,6 +295,7 @@ class Manifest:
     variant: str | None
     point: str | None
     version: str
+    deterministic: bool = False
 
 
 @frozen

@@ -42,6 +42,7 @@ def _directory(context: click.Context, parameter: click.Parameter, given: str | 
     metavar="NN-PASS.mlir",
     help="Go on from a module that SEXPGPU_DUMP or `passes --dump` wrote, edited or not.",
 )
+@click.option("--deterministic", is_flag=True, help="As if the file's defrun had `:deterministic t`.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @report.json_option
 def command(
@@ -55,6 +56,7 @@ def command(
     init: Path | None,
     skipped: tuple[str, ...],
     start: Path | None,
+    deterministic: bool,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -64,25 +66,14 @@ def command(
     sexpgpu run examples/shakespeare.sx
     sexpgpu run examples/shakespeare.sx --variant smoke --out runs/try --quiet
     sexpgpu run examples/shakespeare.sx --resume latest
+    sexpgpu run examples/shakespeare.sx --deterministic
 
     Exit code 0 when the planned steps are done, 1 when the file or the run is at fault, 4 when the last checkpoint
     or events could not be written, 130 or 143 when a signal stopped it after a checkpoint.
     """
     if resume is not None and init is not None:
         raise click.UsageError("--init starts a run, --resume goes on with one: give one of them")
-    from sexpgpu.cli.training import train
+    from sexpgpu.cli.training import RunFlags, train
 
-    return train(
-        file,
-        selected,
-        device=device,
-        out=out,
-        steps=steps,
-        resume=resume,
-        allow_changed=allow_changed,
-        init=init,
-        skipped=skipped,
-        start=start,
-        quiet=quiet,
-        as_json=as_json,
-    )
+    flags = RunFlags(out, steps, resume, allow_changed, init, skipped, start, deterministic, quiet, as_json)
+    return train(file, selected, device, flags)

@@ -31,25 +31,12 @@ class RunFlags:
     init: Path | None
     skipped: tuple[str, ...]
     start: Path | None
+    deterministic: bool
     quiet: bool
     as_json: bool
 
 
-def train(
-    file: Path,
-    selected: Selection,
-    *,
-    device: str | None,
-    out: Path | None,
-    steps: int | None,
-    resume: str | None,
-    allow_changed: bool,
-    init: Path | None,
-    skipped: tuple[str, ...],
-    start: Path | None,
-    quiet: bool,
-    as_json: bool,
-) -> int:
+def train(file: Path, selected: Selection, device: str | None, flags: RunFlags) -> int:
     """Compile `file` and train it on a device, SEXPGPU_DEVICE's by default; the exit code."""
     knobs.limit_threads()
     from sexpgpu.cli import exit_code
@@ -57,12 +44,11 @@ def train(
     from sexpgpu.driver.devices import opened
 
     kind = knobs.DEVICE.get(device)
-    options = RunFlags(out, steps, resume, allow_changed, init, skipped, start, quiet, as_json)
     try:
         with opened(kind, several=True, told=lambda late: report.print_diagnostic(late, {})) as where:
-            return _train(file, selected, where, options)
+            return _train(file, selected, where, flags)
     except SxError as fault:
-        if as_json:
+        if flags.as_json:
             report.print_json(_failed(file, [to_json(fault.diagnostic, {})]))
         else:
             report.print_diagnostic(fault.diagnostic, {})
@@ -81,7 +67,9 @@ def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> i
     told = (lambda late: report.print_diagnostic(late, {})) if flags.start is not None else None
     passes = Passes(skipping(flags.skipped, where.kind), flags.start, told=told)
     with open_context() as context:
-        done = run_deep(lambda: compile_in(context, file, selected, pipeline=None, passes=passes))
+        done = run_deep(
+            lambda: compile_in(context, file, selected, pipeline=None, passes=passes, deterministic=flags.deterministic)
+        )
         kernels = prepare_for(done, where)
         if refused := admitted(done, where, kernels):
             done.diagnostics.report(refused)

@@ -111,14 +111,16 @@ def compile_in(
     passes: Passes = EVERY,
     flags: Flags | None = None,
     overlay: dict[str, str] | None = None,
+    deterministic: bool = False,
 ) -> Compilation:
     """Compile in a context that the caller owns.
 
-    `flags` are what generators are told; `overlay` has texts that stand for files, by their paths.
+    `flags` are what generators are told; `overlay` has texts that stand for files, by their paths; `deterministic` is
+    as if `defrun` said so.
     """
     session = new_session(Diagnostics())
     session.modules.overlay = overlay or {}
-    done = trace_in(context, session, path, selection, flags)
+    done = trace_in(context, session, path, selection, flags, deterministic)
     done.passes = passes
     if pipeline is not None:
         finish(done, pipeline)
@@ -126,11 +128,16 @@ def compile_in(
 
 
 def trace_in(
-    context: Context, session: Session, path: Path, selection: Selection, flags: Flags | None = None
+    context: Context,
+    session: Session,
+    path: Path,
+    selection: Selection,
+    flags: Flags | None = None,
+    deterministic: bool = False,
 ) -> Compilation:
     """Evaluate a file and trace its graphs, in a session that has evaluated no file yet."""
     diagnostics = session.diagnostics
-    declared = Declarations(path, flags=flags or Flags())
+    declared = Declarations(path, flags=flags or Flags(), deterministic=deterministic)
     done = Compilation(path, selection, session, context, diagnostics, declared)
     try:
         if str(path) not in session.modules.overlay:
@@ -245,9 +252,11 @@ def _portable(file: Path, base: Path) -> str:
 
 def _experiment(done: Compilation, traced: Traced, by_name: dict[str, Graph]) -> Experiment:
     assert traced.train_loader is not None
+    assert done.declared.run is not None
+    by_flag = traced.run.deterministic and not done.declared.run.deterministic
     return Experiment(
         done.path.stem,
-        manifest_of(done.session, done.path),
+        evolve(manifest_of(done.session, done.path), deterministic=by_flag),
         traced.parameters,
         traced.buffers,
         traced.states,

@@ -38,11 +38,11 @@ def manifest_json(manifest: Manifest) -> dict[str, Any]:
 
 
 def content_hash(manifest: Manifest) -> str:
-    """8 hexadecimal digits of what decides the numbers: sources, knob values, version; not where files
+    """8 hexadecimal digits of what decides the numbers: sources, knob values, version, flags; not where files
     lie.
     """
     facts = {"sources": _sources(manifest_json(manifest)), "knobs": _knobs(manifest_json(manifest))}
-    text = canonical({**facts, "version": manifest.version})
+    text = canonical({**facts, "version": manifest.version, **_flags(manifest_json(manifest))})
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
@@ -59,6 +59,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """What differs between two manifests given as JSON values; `-` stands for what one does not have."""
     pairs = [(_knobs(old), _knobs(new)), (_sources(old), _sources(new))]
     pairs.append(({"version": str(old["version"])}, {"version": str(new["version"])}))
+    pairs.append((_flags(old), _flags(new)))
     found = []
     for before, after in pairs:
         for name in dict.fromkeys((*before, *after)):
@@ -99,6 +100,11 @@ def require_none(experiment: Sequence[Change], data: Sequence[Change], path: Pat
 
 def _knobs(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {knob["name"]: str(knob["value"]) for knob in manifest["knobs"]}
+
+
+def _flags(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Those that decide the numbers, where they are given; manifests of this format were written without at first."""
+    return {"--deterministic": "given"} if manifest.get("deterministic", False) else {}
 
 
 def _sources(manifest: Mapping[str, Any]) -> dict[str, str]:

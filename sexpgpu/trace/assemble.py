@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from sexpgpu.diag import Diagnostic, Diagnostics, Span, error
 from sexpgpu.dialects.context import Context
@@ -85,6 +85,7 @@ def assemble(session: Session, declared: Declarations, context: Context, diagnos
     if contract is None:
         return None
     run = declared.run or STAND_IN_RUN
+    run = evolve(run, deterministic=run.deterministic or declared.deterministic)
     tracer = Tracer(context, run, _knob_sizes(session))
     traced = Traced(tracer, contract, run)
     report = diagnostics.report

@@ -134,12 +134,16 @@ class RunValue(Foreign):
 
 @define(eq=False)
 class Declarations:
-    """Everything declared so far in the entry file, as the command line names it."""
+    """Everything declared so far in the entry file, as the command line names it.
+
+    `deterministic`: the command line asks for what `:deterministic t` does, whatever the file says.
+    """
 
     entry: Path
     evaluations: list[EvaluationValue] = field(factory=list)
     generators: list[GeneratorValue] = field(factory=list)
     flags: Flags = field(factory=Flags)
+    deterministic: bool = False
     run: RunConfig | None = None
     paths: set[str] = field(factory=set)  # of data, as files write them
 

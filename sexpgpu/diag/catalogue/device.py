@@ -35,8 +35,8 @@ ENTRIES = (
           "SEXPGPU_DEVICES=0,0 sexpgpu run file.sx --device cuda"),
     Entry("E-DP-002", "a resume with another number of ranks or machines",
           "Sums over the ranks of a run are added up rank by rank, so a run that goes on with another number of them, "
-          "or of machines, is not the run that was stopped. Under `(defrun ... :deterministic t)` sums do not depend "
-          "on either, and any number goes on.",
+          "or of machines, is not the run that was stopped. Under `(defrun ... :deterministic t)`, or `run "
+          "--deterministic`, sums do not depend on either, and any number goes on.",
           "SEXPGPU_DEVICES=0,1 sexpgpu run file.sx --device sim --resume latest"),
     Entry("E-DP-003", "microbatches that do not divide over the devices",
           "A step's :microbatches are split over the devices of a run, those of all its machines, as many for each.",
