@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from sexpgpu.diag import Diagnostic
 from sexpgpu.driver.memory import Limit, Needs, limit_of, not_admitted, sum_arrays, too_large
 from sexpgpu.experiment import Experiment, Generator, Graph, OutputRole
+from sexpgpu.gpu.captures import launches_of
 from sexpgpu.gpu.memory import SMALL, SMALL_BLOCK, block_size
 from sexpgpu.gpu.transport import rounded_types, transport_bytes
 from sexpgpu.plan.allocation import device_bytes
@@ -100,6 +101,24 @@ def generator_needs(experiment: Experiment, plans: DevicePlans, generator: Gener
         "scalars for the host": block_size(SMALL_BLOCK),
     }
     return Planned(parts, {"phase": "generation", **_peak(fullest)}, generating)
+
+
+def step_launches(experiment: Experiment, plans: DevicePlans, degree: int, ranks: int) -> int:
+    """The kernels of a step on one of so many `ranks`, where a call runs `degree` microbatches: what is captured as
+    one. The loop's own are not counted, which are few.
+    """
+    graphs = experiment.graphs
+    share = experiment.run.microbatches // ranks
+    train = graphs[experiment.train_graph].symbol
+    calls = [plan for plan in plans.plans.values() if plan.spec.stacked == degree > 1] or [plans.plans[train]]
+    count = share // degree * launches_of(calls[0])
+    if experiment.sums_graph is not None:
+        count += share * launches_of(plans.plans[graphs[experiment.sums_graph].symbol])
+    together = updating(experiment, plans.plans)
+    if together.together is not None:
+        count += launches_of(together.together.plan)
+    alone = [u for u in experiment.updates if u.graph not in together.graphs]
+    return count + sum(len(u.params) * launches_of(plans.plans[graphs[u.graph].symbol]) for u in alone)
 
 
 def gradient_types(experiment: Experiment) -> dict[str, TensorType]:

@@ -18,7 +18,7 @@ from sexpgpu.driver.device_memory import (
     generator_needs,
     gradient_types,
     has_narrow,
-    running_plans,
+    step_launches,
 )
 from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.driver.kernels import prepare_kernels
@@ -29,12 +29,12 @@ from sexpgpu.driver.pipeline import ROOMY, rounding
 from sexpgpu.driver.planning import prepare
 from sexpgpu.driver.stacking import Choosing, Chosen, choose, graph_of
 from sexpgpu.experiment import Experiment, Generator
-from sexpgpu.gpu.captures import SMALL, reservation
+from sexpgpu.gpu.captures import SMALL, launches_of, reservation
 from sexpgpu.gpu.choices import FILE, Choices, key_of
 from sexpgpu.gpu.driver import Driver
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.ranks import Settings, having_ranks, nodes, one_kind, only_first, ordinals, simulated
-from sexpgpu.plan.records import DevicePlans, GraphPlan
+from sexpgpu.plan.records import DevicePlans
 from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.calls import Calls
 from sexpgpu.runtime.engine import Engine
@@ -254,7 +254,8 @@ def _chosen(done: Compilation, device: Device, plans: DevicePlans, identity: str
 
     def fits(degree: int) -> bool:
         planned = device_needs(experiment, plans, device.peers, (degree,), device.ranks)
-        return planned.total <= _limited(experiment, device, running_plans(plans, (degree,)), planned).bytes
+        launches = step_launches(experiment, plans, degree, device.ranks)
+        return planned.total <= _limited(experiment, device, launches, planned).bytes
 
     def measured(degrees: Collection[int]) -> dict[int, float] | None:
         found = device.choices.find(key, [str(degree) for degree in degrees])
@@ -278,9 +279,9 @@ def stacking_of(done: Compilation, device: Device) -> Stacking:
         return Stacking(graphs, chosen.degrees[0], chosen.why, models)
 
     def clock(run: Callable[[], object]) -> float:
-        start = pool.driver.mark()
+        start = pool.stream.mark()
         run()
-        return pool.driver.elapsed(start, pool.driver.mark())
+        return pool.driver.elapsed(start, pool.stream.mark())
 
     def remember(measured: Mapping[int, float]) -> None:
         device.choices.keep(chosen.key, {str(degree): seconds for degree, seconds in measured.items()})
@@ -348,9 +349,8 @@ def admitted_generator(
     if kernels is None or done.experiment is None:
         return None
     planned = generator_needs(done.experiment, kernels, generator)
-    return generator_admission(
-        generator, planned, _limited(done.experiment, device, list(kernels.plans.values()), planned)
-    )
+    launches = max(map(launches_of, kernels.plans.values()))
+    return generator_admission(generator, planned, _limited(done.experiment, device, launches, planned))
 
 
 def _admission(done: Compilation, device: Device, kernels: DevicePlans) -> tuple[Planned, Limit]:
@@ -358,20 +358,22 @@ def _admission(done: Compilation, device: Device, kernels: DevicePlans) -> tuple
     assert done.experiment is not None
     degrees = done.chosen.degrees if done.chosen is not None else (1,)
     planned = device_needs(done.experiment, kernels, device.peers, degrees, device.ranks)
-    return planned, _limited(done.experiment, device, running_plans(kernels, degrees), planned)
+    launches = max(step_launches(done.experiment, kernels, degree, device.ranks) for degree in degrees)
+    return planned, _limited(done.experiment, device, launches, planned)
 
 
-def _limited(experiment: Experiment, device: Device, plans: Sequence[GraphPlan], planned: Planned) -> Limit:
-    """What a run may hold of an open device: its pool is held to that, and its captured launches to the rest.
+def _limited(experiment: Experiment, device: Device, launches: int, planned: Planned) -> Limit:
+    """What a run may hold of an open device: its pool is held to that, and its captured launches, so many at once, to
+    the rest.
 
-    More is set aside for large graphs where the run fits beside it.
+    More is set aside for many where the run fits beside it.
     """
     assert device.pool is not None
     free = device.pool.driver.memory()[0] - device.kept
-    reserved = reservation(plans)
+    reserved = reservation(launches)
     if planned.total > free - reserved:
         reserved = SMALL
-    device.pool.captures.reserved = reserved
+    device.pool.stream.captures.reserved = reserved
     limit = device_limit(experiment, free - reserved, f"what {device.kind} has free")
     device.pool.limit = limit.bytes
     return limit

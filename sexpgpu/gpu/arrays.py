@@ -116,7 +116,7 @@ class DeviceArrays:
         return [] if libraries is None else libraries.news()
 
     def captured(self) -> Captured:
-        captures = self.pool.captures
+        captures = self.pool.stream.captures
         return Captured(captures.held, captures.peak, captures.reserved)
 
     def chosen(self) -> Mapping[str, str]:

@@ -63,12 +63,12 @@ class Bound:
     seen: dict[int, int] = field(factory=dict)
     lacking: frozenset[int] = frozenset()
 
-    def give(self, addresses: Sequence[int], driver: Driver) -> None:
+    def give(self, addresses: Words, driver: Driver) -> None:
         """Set the caller's addresses: one an input, one a result."""
         if self.positions.size:
-            self.words[self.positions] = np.array(addresses, np.uint64)[self.places] + self.offsets
+            self.words[self.positions] = addresses[self.places] + self.offsets
         for each in self.maps:
-            address = addresses[each.where.place] + each.where.offset
+            address = int(addresses[each.where.place]) + each.where.offset
             if self.seen.get(each.position) != address:
                 self.words[each.position : each.position + WORDS] = driver.encode(each.map, address)
                 self.seen[each.position] = address

@@ -73,17 +73,24 @@ class DeviceLinks:
     def add(self, tensors: Sequence[Sequence[DeviceArray]]) -> None:
         addresses = [[array.address for array in each] for each in tensors]
         types = [each[0].type for each in tensors]
+        self._flush()
         self.collective.add(addresses, [t.size for t in types], [stored_dtype(t) for t in types])
         self._written()
 
     def copies(self, tensor: DeviceArray, rank: int) -> list[DeviceArray]:
         found = [tensor if other == rank else pool.array(tensor.type) for other, pool in enumerate(self.pools)]
+        self._flush()
         self.collective.broadcast(rank, [array.address for array in found], tensor.type.nbytes)
         self._written()
         return found
 
     def close(self) -> None:
         self.collective.close()
+
+    def _flush(self) -> None:
+        """What the devices were asked for before has to be on their streams."""
+        for pool in self.pools:
+            pool.stream.flush()
 
     def _written(self) -> None:
         for pool in self.pools:

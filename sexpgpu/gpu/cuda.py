@@ -5,17 +5,18 @@ The primary context is used, since libraries of NVIDIA's take it too. Names are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ctypes
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from sexpgpu.diag import SxError, error
 from sexpgpu.gpu.contexts import InContext, Turn
 from sexpgpu.gpu.cubin import Assembler
-from sexpgpu.gpu.driver import Call, Command, Copy, Function, NoMemory, Run, Words
+from sexpgpu.gpu.driver import Call, Command, Copy, Fill, Function, NoMemory, Run, Upload, Words
 from sexpgpu.gpu.probe import MINIMUM_CAPABILITY, MINIMUM_DRIVER, require_bindings, shown_driver
 from sexpgpu.plan.records import PtxModule
 from sexpgpu.plan.tensor_maps import TensorMap
@@ -76,6 +77,15 @@ def open_cuda(
     return CudaDriver(api, device, name, (major, minor), stream, assembler or Assembler())
 
 
+@frozen(eq=False)
+class Captured:
+    """An executable graph; its uploads read `sources`, parts of the host's memory that begins at `staging`."""
+
+    graph: Any
+    staging: Any
+    sources: tuple[NDArray[np.uint8], ...]
+
+
 @define(eq=False)
 class CudaDriver:
     """An open GPU. What the CUDA driver refuses ends as `E-DEV-005`, memory that is not there as `NoMemory`."""
@@ -88,6 +98,7 @@ class CudaDriver:
     assembler: Assembler
     libraries: Libraries | None = None
     _modules: list[Any] = field(factory=list, init=False)
+    _staged: bool = field(default=False, init=False)  # a graph that was launched may still read what it uploads
 
     def enter(self) -> None:
         if isinstance(self.api, InContext):
@@ -183,40 +194,64 @@ class CudaDriver:
                 _done(self.api, result, "launching a kernel")
             case Copy():
                 target, source = command.arguments.tolist()
-                _done(
-                    self.api,
-                    self.api.cuMemcpyDtoDAsync(target, source, command.nbytes, self.stream),
-                    "copying on the GPU",
-                )
+                result = self.api.cuMemcpyDtoDAsync(target, source, command.nbytes, self.stream)
+                _done(self.api, result, "copying on the GPU")
+            case Upload():
+                self.copy_in(int(command.arguments[0]), command.data)
+            case Fill():
+                self.fill(int(command.arguments[0]), command.byte, command.nbytes)
             case Call():
                 self.enter()
                 command.execute(command.arguments.tolist())
 
-    def capture(self, commands: Sequence[Command]) -> tuple[Any, int]:
+    def capture(self, commands: Iterable[Command], uploads: int) -> tuple[Captured, int]:
         """An executable CUDA graph, with the arguments in it, and by how much less is free since it is on the GPU."""
+        # Memory is not to be asked for while a capture is under way.
+        staging = _done(self.api, self.api.cuMemHostAlloc(uploads, 0), "allocating memory") if uploads else None
         mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         _done(self.api, self.api.cuStreamBeginCapture(self.stream, mode), "beginning a capture")
+        sources: list[NDArray[np.uint8]] = []
+        place = 0
         for command in commands:
+            if isinstance(command, Upload):
+                source = _host_memory(staging, place, command.data.nbytes)
+                sources.append(source)
+                place += source.nbytes
+                command = Upload(command.arguments, source)
             self.run(command)
         graph = _done(self.api, self.api.cuStreamEndCapture(self.stream), "ending a capture")
         free, _ = self.memory()
         result = self.api.cuGraphInstantiate(graph, 0)
         _done(self.api, self.api.cuGraphDestroy(graph), "ending a capture")
         if result[0] == self.api.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            self._give_back(staging)
             raise NoMemory(0)
-        captured = _done(self.api, result, "making a graph of launches")
-        result = self.api.cuGraphUpload(captured, self.stream)
+        captured = Captured(_done(self.api, result, "making a graph of launches"), staging, tuple(sources))
+        result = self.api.cuGraphUpload(captured.graph, self.stream)
         if result[0] == self.api.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             self.forget(captured)
             raise NoMemory(0)
         _done(self.api, result, "uploading a graph of launches")
         return captured, max(0, free - self.memory()[0])
 
-    def replay(self, captured: Any) -> None:
-        _done(self.api, self.api.cuGraphLaunch(captured, self.stream), "launching a graph")
+    def replay(self, captured: Captured, uploads: Sequence[NDArray[Any]]) -> None:
+        if uploads:
+            if self._staged:
+                self.synchronize()
+            for source, data in zip(captured.sources, uploads, strict=True):
+                source[:] = data.reshape(-1).view(np.uint8)
+            self._staged = True
+        _done(self.api, self.api.cuGraphLaunch(captured.graph, self.stream), "launching a graph")
 
-    def forget(self, captured: Any) -> None:
-        _done(self.api, self.api.cuGraphExecDestroy(captured), "letting go of a graph")
+    def forget(self, captured: Captured) -> None:
+        self._give_back(captured.staging)
+        _done(self.api, self.api.cuGraphExecDestroy(captured.graph), "letting go of a graph")
+
+    def _give_back(self, staging: Any) -> None:
+        """Memory of the host that graphs read, once none that was launched reads it any more."""
+        if staging is not None:
+            self.synchronize()
+            _done(self.api, self.api.cuMemFreeHost(staging), "freeing memory")
 
     def mark(self) -> Any:
         event = _done(self.api, self.api.cuEventCreate(self.api.CUevent_flags.CU_EVENT_DEFAULT), "making an event")
@@ -230,11 +265,18 @@ class CudaDriver:
 
     def synchronize(self) -> None:
         _done(self.api, self.api.cuStreamSynchronize(self.stream), "waiting for the GPU")
+        self._staged = False
 
     def close(self) -> None:
         """Ends the context, and with it modules, memory and graphs; one that a fault has broken is gone already."""
         self.api.cuStreamDestroy(self.stream)
         self.api.cuDevicePrimaryCtxRelease(self.device)
+
+
+def _host_memory(start: Any, offset: int, nbytes: int) -> NDArray[np.uint8]:
+    """Bytes of this process's memory as an array that does not own them."""
+    pointer = ctypes.cast(int(start) + offset, ctypes.POINTER(ctypes.c_uint8))
+    return np.ctypeslib.as_array(pointer, (nbytes,))
 
 
 def not_taken(module: PtxModule, reason: str) -> SxError:

@@ -5,7 +5,7 @@ A driver has one stream: what it is told happens in that order, and only `copy_o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ from sexpgpu.runtime.arrays import NoMemory
 if TYPE_CHECKING:
     from sexpgpu.gpu.library.choice import Libraries
 
-__all__ = ["Call", "Command", "Copy", "Driver", "Execute", "Function", "NoMemory", "Run", "Words"]
+__all__ = ["Call", "Command", "Copy", "Driver", "Execute", "Fill", "Function", "NoMemory", "Run", "Upload", "Words"]
 
 Words = NDArray[np.uint64]
 Function = Any
@@ -51,6 +51,25 @@ class Copy:
     nbytes: int
 
 
+@frozen(eq=False)
+class Upload:
+    """A contiguous array of the host goes to the device; `arguments` are the target's address. It may change only when
+    it was run.
+    """
+
+    arguments: Words
+    data: NDArray[Any]
+
+
+@frozen(eq=False)
+class Fill:
+    """`nbytes` of the device become one byte; `arguments` are the first one's address."""
+
+    arguments: Words
+    byte: int
+    nbytes: int
+
+
 Execute = Callable[[Sequence[int]], None]
 """Queues a library's graph on the driver's stream; its tensors begin at these addresses."""
 
@@ -63,7 +82,7 @@ class Call:
     arguments: Words
 
 
-Command = Run | Copy | Call
+Command = Run | Copy | Upload | Fill | Call
 
 
 class Driver(Protocol):
@@ -124,14 +143,19 @@ class Driver(Protocol):
 
     def run(self, command: Command) -> None: ...
 
-    def capture(self, commands: Sequence[Command]) -> tuple[Any, int]:
-        """The commands with the arguments that they have now, to be replayed as one, and what that takes of memory.
+    def capture(self, commands: Iterable[Command], uploads: int) -> tuple[Any, int]:
+        """The commands with the arguments that each has when its turn comes, to be replayed as one, and what that takes
+        of the device's memory. What they upload has so many bytes.
 
         `NoMemory` where there is none for it.
         """
         ...
 
-    def replay(self, captured: Any) -> None: ...
+    def replay(self, captured: Any, uploads: Sequence[NDArray[Any]]) -> None:
+        """Run what was captured, with what its uploads bring this time, in their order; that may be changed at once
+        afterwards.
+        """
+        ...
 
     def forget(self, captured: Any) -> None:
         """Let go of what was captured."""

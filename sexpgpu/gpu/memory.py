@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.diag import error
-from sexpgpu.gpu.captures import Captures
 from sexpgpu.gpu.driver import Driver, NoMemory
+from sexpgpu.gpu.stream import Stream
 from sexpgpu.plan.records import NOT_FINITE
 from sexpgpu.tensortype import TensorType
 
@@ -45,13 +45,13 @@ class Pool:
     """Blocks of one device. `live` bytes are in arrays, `held` are taken from the device, `peak` was the most live.
 
     `limit` bounds what is held. A request that the device or the limit refuses is made once more after every block
-    that waits was let go, and is one of those `refused`; `NoMemory` where that does not help. `captures` are kept
-    beside it.
+    that waits was let go, and is one of those `refused`; `NoMemory` where that does not help. What is written and run
+    goes by the `stream`.
     """
 
     driver: Driver
     limit: int | None = None
-    captures: Captures = field(default=Factory(lambda self: Captures(self.driver), takes_self=True), init=False)
+    stream: Stream = field(default=Factory(lambda self: Stream(self.driver), takes_self=True), init=False)
     live: int = field(default=0, init=False)
     held: int = field(default=0, init=False)
     peak: int = field(default=0, init=False)
@@ -90,7 +90,7 @@ class Pool:
         """The address of what kernels say about indices out of range, which is looked at when small arrays are."""
         if self._faults is None:
             self._faults = self.array(_FAULTS)
-            self.driver.fill(self._faults.address, 0, SMALL)
+            self.stream.fill(self._faults.address, 0, SMALL)
             self.writes += 1
         return self._faults.address
 
@@ -112,7 +112,7 @@ class Pool:
     def _write_scale(self, scale: DeviceArray) -> None:
         words = np.zeros(1, _SCALES)
         words["f32"], words["f64"] = self._scaled
-        self.driver.copy_in(scale.address, words)
+        self.stream.copy_in(scale.address, words)
         self.writes += 1
 
     def check(self) -> None:
@@ -121,7 +121,7 @@ class Pool:
             return
         met, index, length, _ = self._faults.numpy().tolist()
         if met:
-            self.driver.fill(self._faults.address, 0, SMALL)
+            self.stream.fill(self._faults.address, 0, SMALL)
             self.writes += 1
             raise error(
                 "E-VALUE-101",
@@ -135,7 +135,7 @@ class Pool:
         """Whether an update made what is not finite since this was asked last, as kernels of many tensors tell."""
         if self._faults is None or not self._faults.numpy()[NOT_FINITE]:
             return False
-        self.driver.fill(self._faults.address, 0, SMALL)
+        self.stream.fill(self._faults.address, 0, SMALL)
         self.writes += 1
         return True
 
@@ -146,7 +146,7 @@ class Pool:
 
     def release(self) -> None:
         """Let every block that waits go back to the device, when nothing that was launched can read it any more."""
-        self.driver.synchronize()
+        self.stream.synchronize()
         for size, stock in self._waiting.items():
             for address in stock:
                 self.driver.free(address)
@@ -200,12 +200,12 @@ class _Small:
     def __attrs_post_init__(self) -> None:
         self.free = list(range(_SMALL_COUNT))
         self._copy = np.zeros(SMALL_BLOCK, np.uint8)
-        self.block.pool.driver.fill(self.block.address, 0, self._copy.nbytes)
+        self.block.pool.stream.fill(self.block.address, 0, self._copy.nbytes)
 
     def bytes_at(self, place: int) -> NDArray[np.uint8]:
         pool = self.block.pool
         if self._copied != pool.writes:
-            pool.driver.copy_out(self._copy, self.block.address)
+            pool.stream.copy_out(self._copy, self.block.address)
             self._copied = pool.writes
             pool.check()
         return self._copy[place * SMALL : (place + 1) * SMALL]
@@ -276,7 +276,7 @@ class DeviceArray:
             seen = self.memory.small.bytes_at(self.memory.number)
             stored[:] = seen[self.offset : self.offset + stored.nbytes].view(stored.dtype)
         else:
-            self.memory.pool.driver.copy_out(stored, self.address)
+            self.memory.pool.stream.copy_out(stored, self.address)
         return from_stored(stored, self.type)
 
 

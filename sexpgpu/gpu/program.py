@@ -87,7 +87,7 @@ class DeviceProgram:
             for output, target in zip(outputs, targets, strict=True)
         ]
         beside = self._give_beside(results, bound)
-        self._run(bound, tuple([array.address for array in (*given, *results, *beside)]))
+        self._pool.stream.call(bound, [array.address for array in (*given, *results, *beside)])
         self._pool.writes += 1
         return results
 
@@ -97,14 +97,15 @@ class DeviceProgram:
 
     @property
     def captured(self) -> int:
-        """Sets of addresses whose launches are kept as one."""
-        return self._pool.captures.count(self)
+        """How much is launched as one that has calls of this program in it."""
+        return 0 if self._bound is None else self._pool.stream.captures.count(self._bound)
 
     def _ready(self) -> Bound:
         size = self.plan.memory.arena if self.plan.memory is not None else 0
         base = self._arena.at_least(size)
         if self._bound is None or base != self._base:
-            self._pool.captures.forget(self)
+            if self._bound is not None:
+                self._pool.stream.captures.forget(self._bound)
             if not self._constants:
                 self._upload_constants(self.plan)
             self._bound = bind(self.plan, self._pool.driver, self._functions, base, self._constants_of, self._marks())
@@ -113,12 +114,6 @@ class DeviceProgram:
 
     def _marks(self) -> Marks:
         return {FAULTS: self._pool.faults, SCALE: self._pool.scale}
-
-    def _run(self, bound: Bound, addresses: tuple[int, ...]) -> None:
-        captures = self._pool.captures
-        if not captures.replay((self, addresses)):
-            bound.give(addresses, self._pool.driver)
-            captures.run((self, addresses), bound.commands)
 
     def _on_device(self, inputs: Sequence[DeviceArray | NDArray[Any]]) -> list[DeviceArray]:
         """The inputs where kernels can read them: host arrays uploaded, parts of arrays that lie askew copied."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from sexpgpu.gpu.driver import Call, Command, Copy, Function, NoMemory, Run, Words
+from sexpgpu.gpu.driver import Call, Command, Copy, Fill, Function, NoMemory, Run, Upload, Words
 from sexpgpu.plan.records import PtxModule
 from sexpgpu.plan.tensor_maps import TensorMap
 from sexpgpu.sim import Checks, Machine
@@ -109,16 +109,24 @@ class SimDriver:
             case Copy():
                 target, source = arguments
                 self.machine.write(target, self.machine.read(source, command.nbytes))
+            case Upload():
+                self.copy_in(arguments[0], command.data)
+            case Fill():
+                self.fill(arguments[0], command.byte, command.nbytes)
             case Call():
                 command.execute(arguments)
 
-    def capture(self, commands: Sequence[Command]) -> tuple[_Captured, int]:
+    def capture(self, commands: Iterable[Command], uploads: int) -> tuple[_Captured, int]:
         kept = tuple([(command, command.arguments.tolist()) for command in commands])
-        return _Captured(kept), sum(command.arguments.nbytes for command in commands)
+        return _Captured(kept), sum(command.arguments.nbytes for command, _ in kept)
 
-    def replay(self, captured: _Captured) -> None:
+    def replay(self, captured: _Captured, uploads: Sequence[NDArray[Any]]) -> None:
+        brought = iter(uploads)
         for command, arguments in captured.commands:
-            self._run(command, arguments)
+            if isinstance(command, Upload):
+                self.copy_in(arguments[0], next(brought))
+            else:
+                self._run(command, arguments)
 
     def forget(self, captured: _Captured) -> None:
         """Nothing of it is outside this process."""

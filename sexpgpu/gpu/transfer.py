@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sexpgpu.gpu.driver import Copy
 from sexpgpu.gpu.memory import DeviceArray, Pool, to_stored
 from sexpgpu.tensortype import TensorType
 
@@ -20,7 +19,7 @@ _STEP = 64
 def upload(pool: Pool, array: NDArray[Any], type: TensorType) -> DeviceArray:
     """One array, in memory of its own."""
     target = DeviceArray(type, pool.block(type.nbytes), 0)
-    pool.driver.copy_in(target.address, to_stored(array, type))
+    pool.stream.copy_in(target.address, to_stored(array, type))
     pool.writes += 1
     return target
 
@@ -41,7 +40,7 @@ def upload_all(pool: Pool, arrays: Sequence[tuple[NDArray[Any], TensorType]]) ->
             array, type = arrays[number]
             packed[offset : offset + type.nbytes] = to_stored(array, type).reshape(-1).view(np.uint8)
             placed[number] = DeviceArray(type, block, offset)
-        pool.driver.copy_in(block.address, packed)
+        pool.stream.copy_in(block.address, packed)
         pool.writes += 1
     return [
         upload(pool, array, type) if there is None else there
@@ -59,6 +58,5 @@ def upload_named(
 
 def copy_array(pool: Pool, target: DeviceArray, source: DeviceArray) -> None:
     """Make `target` hold what `source` does; both are of one type."""
-    arguments = np.array([target.address, source.address], np.uint64)
-    pool.driver.run(Copy(arguments, target.type.nbytes))
+    pool.stream.copy(target.address, source.address, target.type.nbytes)
     pool.writes += 1

@@ -43,7 +43,7 @@ class DeviceTransport:
             self._bits = pool.block(_end(_as_bf16(rounded)))
         for name, type in rounded.items():
             self._errors[name] = error = pool.array(type)
-            pool.driver.fill(error.address, 0, type.nbytes)
+            pool.stream.fill(error.address, 0, type.nbytes)
             pool.writes += 1
 
     def rounded(self, gradients: dict[str, DeviceArray]) -> dict[str, Array]:
@@ -58,7 +58,7 @@ class DeviceTransport:
             rounding = self.arrays.kernels("rounding", (gradient.type,))
             _, self._fresh[name] = rounding([gradient, as_one_axis(self._errors[name])], [bits, None])
         whole = np.empty(_end(types), np.uint8)
-        self.arrays.pool.driver.copy_out(whole, self._bits.address)
+        self.arrays.pool.stream.copy_out(whole, self._bits.address)
         return {name: _part(whole, offsets[name], types[name]) for name in self._fresh}
 
     def commit(self) -> None:
@@ -72,7 +72,7 @@ class DeviceTransport:
         for name, array in sums.items():
             _part(whole, offsets[name], self.types[name])[...] = to_stored(array, self.types[name])
         pool = self.arrays.pool
-        pool.driver.copy_in(self._sums.address, whole)
+        pool.stream.copy_in(self._sums.address, whole)
         pool.writes += 1
         # An update may write its parameter over the gradient, which then outlasts the next sums in that block.
         found = {name: pool.array(self.types[name]) for name in sums}

@@ -38,6 +38,7 @@ class Api:
     launched: list[tuple[Any, ...]] = field(factory=list)
     encoded: list[tuple[Any, ...]] = field(factory=list)
     blocks: dict[int, np.ndarray] = field(factory=dict)
+    staged: dict[int, np.ndarray] = field(factory=dict)
     recording: list[tuple[Any, ...]] | None = None
     CUresult: ClassVar[Any] = CUresult
     CUdevice_attribute: ClassVar[Any] = _names(
@@ -106,6 +107,16 @@ class Api:
 
     def cuMemFree(self, address: int) -> Any:
         del self.blocks[address]
+        return (OK,)
+
+    def cuMemHostAlloc(self, nbytes: int, flags: int) -> Any:
+        assert self.recording is None, "nothing is allocated while a capture is under way"
+        memory = np.zeros(nbytes, np.uint8)
+        self.staged[memory.ctypes.data] = memory
+        return OK, memory.ctypes.data
+
+    def cuMemFreeHost(self, address: int) -> Any:
+        del self.staged[address]
         return (OK,)
 
     def _move(self, target: int, source: int, nbytes: int) -> Any:

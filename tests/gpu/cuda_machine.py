@@ -74,8 +74,12 @@ class Gpus(Api):
         return (OK,)
 
     def cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> Any:  # type: ignore[override]
-        data = np.frombuffer(ctypes.string_at(source, nbytes), np.uint8)
-        return self._do(stream, lambda machine: machine.write(target, data))
+        if self.captured is not None:  # a graph reads the host's memory when it is launched
+            pinned = ((start, start + memory.nbytes) for start, memory in self.staged.items())
+            assert any(start <= source and source + nbytes <= end for start, end in pinned)
+        return self._do(
+            stream, lambda machine: machine.write(target, np.frombuffer(ctypes.string_at(source, nbytes), np.uint8))
+        )
 
     def cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> Any:  # type: ignore[override]
         def copy(machine: Machine) -> None:

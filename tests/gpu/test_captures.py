@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from sexpgpu.experiment import Graph
-from sexpgpu.gpu.captures import ALTERNATE, LARGE, LAUNCH, SMALL, Captures, launches_of, reservation
+from sexpgpu.gpu.captures import ALTERNATE, LARGE, LAUNCH, SMALL, Captures, Queued, launches_of, reservation
 from sexpgpu.gpu.driver import Command, Copy
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.sim import SimDriver
@@ -23,43 +23,45 @@ class Counting(SimDriver):
 
     captured = 0
 
-    def capture(self, commands: Sequence[Command]) -> tuple[Any, int]:
+    def capture(self, commands: Iterable[Command], uploads: int) -> tuple[Any, int]:
         self.captured += 1
-        return super().capture(commands)
+        return super().capture(commands, uploads)
 
 
 class Calls:
-    """Copies of four bytes on a simulated device, named by the owner and the addresses of a call."""
+    """Copies of four bytes on a simulated device, named by the owner and the number of a call."""
 
     def __init__(self, reserved: int) -> None:
         self.driver = Counting()
         self.pool = Pool(self.driver)
-        self.captures: Captures = self.pool.captures
+        self.captures: Captures = self.pool.stream.captures
         self.captures.reserved = reserved
         self.block = self.pool.block(1 << 12)
         self.ran = 0
 
-    def __call__(self, number: int, owner: object = "train") -> bool:
-        """Whether the call was replayed. What it copies has to be there afterwards."""
+    def __call__(self, *numbers: int, owner: object = "train") -> bool:
+        """Whether the calls with these numbers were launched as one. What they copy has to be there afterwards."""
         self.ran += 1
+        before = self.captures.replayed
         source = self.block.address
-        targets = [source + 256 * (1 + number % 4) + 8 * place for place in range(COMMANDS)]
         self.driver.copy_in(source, np.array([self.ran], np.int32))
-        key = (owner, (number,))
-        replayed = self.captures.replay(key)
-        if not replayed:
-            commands: list[Command] = [Copy(np.array([target, source], np.uint64), 4) for target in targets]
-            self.captures.run(key, commands)
+        self.captures.run([Queued(owner, bytes([number]), self.copies(number)) for number in numbers])
         found = np.zeros(1, np.int32)
-        for target in targets:
+        for target in [target for number in numbers for target in self.targets(number)]:
             self.driver.copy_out(found, target)
             assert found[0] == self.ran
-        return replayed
+        return self.captures.replayed == before + 1
+
+    def targets(self, number: int) -> list[int]:
+        return [self.block.address + 256 * (1 + number % 4) + 8 * place for place in range(COMMANDS)]
+
+    def copies(self, number: int) -> list[Command]:
+        return [Copy(np.array([target, self.block.address], np.uint64), 4) for target in self.targets(number)]
 
 
 def test_a_call_is_captured_when_its_addresses_come_again() -> None:
     calls = Calls(SMALL)
-    assert [calls(0), calls(0), calls(0), calls(1), calls(0)] == [False, False, True, False, True]
+    assert [calls(0), calls(0), calls(0), calls(1), calls(0)] == [False, True, True, False, True]
     assert calls.captures.count("train") == 1
     assert (calls.captures.held, calls.captures.peak) == (NBYTES, NBYTES)
 
@@ -82,16 +84,33 @@ def test_calls_in_full_swing_do_not_take_each_others_place() -> None:
     assert calls.driver.captured == 3
 
 
+def test_calls_that_come_together_are_captured_as_one() -> None:
+    calls = Calls(SMALL)
+    assert [calls(0, 1), calls(1, 0), calls(0, 1), calls(0, 1), calls(0)] == [False, False, True, True, False]
+    assert calls.driver.captured == 1
+    assert calls.captures.count("train") == 1
+
+
+def test_where_all_have_no_room_together_each_is_captured() -> None:
+    """Here for two of three."""
+    calls = Calls(2 * NBYTES)
+    for _ in range(4):
+        before = calls.captures.replayed
+        calls(0, 1, 2)
+    assert calls.captures.replayed == before + 2
+    assert calls.captures.held == 2 * NBYTES
+
+
 def test_what_one_owner_had_is_forgotten() -> None:
     calls = Calls(SMALL)
     for owner in ("train", "eval"):
-        calls(0, owner)
-        calls(0, owner)
+        calls(0, owner=owner)
+        calls(0, owner=owner)
     calls.captures.forget("train")
     assert calls.captures.count("train") == 0
     assert calls.captures.held == NBYTES
-    assert calls(0, "eval")
-    assert not calls(0, "train")
+    assert calls(0, owner="eval")
+    assert not calls(0, owner="train")
 
 
 def plan(*steps: Step) -> GraphPlan:
@@ -107,6 +126,5 @@ def test_large_graphs_have_more_set_aside() -> None:
     loop = Step("scan", (), (), how=Turns(1, (), (), False, 1000), bodies=(plan(launching(3)),))
     assert launches_of(plan(launching(2), loop)) == 3002
     most = SMALL // LAUNCH // ALTERNATE
-    assert reservation([plan(launching(most))]) == SMALL
-    assert reservation([plan(launching(1)), plan(launching(most + 1))]) == LARGE
-    assert reservation([]) == SMALL
+    assert reservation(most) == SMALL
+    assert reservation(most + 1) == LARGE

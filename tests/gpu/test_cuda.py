@@ -13,8 +13,8 @@ import pytest
 
 from sexpgpu.diag import SxError
 from sexpgpu.gpu.cubin import Assembler
-from sexpgpu.gpu.cuda import CudaDriver, open_cuda
-from sexpgpu.gpu.driver import Copy, NoMemory, Run
+from sexpgpu.gpu.cuda import Captured, CudaDriver, open_cuda
+from sexpgpu.gpu.driver import Copy, Fill, NoMemory, Run, Upload
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.transfer import copy_array, upload
 from sexpgpu.plan.records import PtxModule
@@ -101,10 +101,10 @@ def test_a_launch_takes_the_arguments_of_the_moment_and_a_capture_keeps_them() -
     words = np.array([4096, 8192], np.uint64)
     launch = run_of(words)
     driver.run(launch)
-    captured, _ = driver.capture([launch])
+    captured, _ = driver.capture([launch], 0)
     words[1] = 1
     driver.run(launch)
-    driver.replay(captured)
+    driver.replay(captured, [])
     driver.forget(captured)
     grid_and_block = ((3, 1, 1), (128, 1, 1), 64)
     assert api.launched == [
@@ -114,10 +114,34 @@ def test_a_launch_takes_the_arguments_of_the_moment_and_a_capture_keeps_them() -
     ]
 
 
+def test_a_graph_uploads_what_it_is_given_each_time() -> None:
+    """From memory of its own, which is pinned, is let go with it, and is not written while a launch may read it."""
+    api = Api()
+    driver = opened(api)
+    target = np.zeros(4, np.float32)
+    words = np.array([target.ctypes.data], np.uint64)
+    data = np.arange(4, dtype=np.float32)
+    captured, _ = driver.capture([Upload(words, data), Fill(words + np.uint64(4), 0, 4)], data.nbytes)
+    (staged,) = api.staged.values()
+    for scale in (1, 5):
+        api.calls.clear()
+        driver.replay(captured, [data * scale])
+        assert np.array_equal(staged.view(np.float32), data * scale)
+        assert api.calls.count("cuStreamSynchronize") == (scale == 5)
+    driver.copy_out(np.zeros(1, np.float32), target.ctypes.data)
+    api.calls.clear()
+    driver.replay(captured, [data])
+    assert "cuStreamSynchronize" not in api.calls
+    driver.forget(captured)
+    assert api.staged == {}
+
+
 def test_a_graph_that_there_is_no_memory_for() -> None:
-    driver = opened(Api(failing={"cuGraphInstantiate": CUresult.CUDA_ERROR_OUT_OF_MEMORY}))
+    api = Api(failing={"cuGraphInstantiate": CUresult.CUDA_ERROR_OUT_OF_MEMORY})
+    driver = opened(api)
     with pytest.raises(NoMemory):
-        driver.capture([run_of(np.array([0, 0], np.uint64))])
+        driver.capture([run_of(np.array([0, 0], np.uint64)), Upload(np.zeros(1, np.uint64), np.zeros(0, "u1"))], 8)
+    assert api.staged == {}
 
 
 def test_a_kernel_that_fails() -> None:
@@ -165,6 +189,7 @@ def test_the_bindings_take_what_they_are_given() -> None:
     driver = CudaDriver(api, api.CUdevice(0), "none", (8, 0), api.CUstream(0), FromText())
     data, words = np.zeros(4, np.float32), np.zeros(2, np.uint64)
     launch = Run(api.CUfunction(1), (1, 1, 1), (32, 1, 1), 0, words, words)
+    kept = Captured(api.CUgraphExec(0), None, (data.view(np.uint8),))
     calls: list[Callable[[], object]] = [
         lambda: open_cuda(0, api, FromText()),
         driver.memory,
@@ -178,9 +203,11 @@ def test_the_bindings_take_what_they_are_given() -> None:
         lambda: driver.encode(TensorMap(0, 16, (80, 40), (160,), (64, 32), 128), 4096),
         lambda: driver.run(launch),
         lambda: driver.run(Copy(words, 16)),
-        lambda: driver.capture([launch]),
-        lambda: driver.replay(api.CUgraphExec(0)),
-        lambda: driver.forget(api.CUgraphExec(0)),
+        lambda: driver.capture([launch], 0),
+        lambda: driver.capture([Upload(words, data), Fill(words, 0, 16)], 16),
+        lambda: api.cuMemFreeHost(4096),
+        lambda: driver.replay(kept, [data]),
+        lambda: driver.forget(kept),
         driver.mark,
         lambda: driver.elapsed(api.CUevent(0), api.CUevent(0)),
         driver.synchronize,
