@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 from attrs import define, evolve, field, frozen
-from numpy.lib.stride_tricks import as_strided
 
-from sexpgpu.dialects.opdef import Move
 from sexpgpu.passes.gpu.kernel import WARP, Index, Kernel, Reg
-from sexpgpu.passes.gpu.layout import Layout, Place
+from sexpgpu.passes.gpu.layout import Layout, Place, layout_before
 from sexpgpu.passes.gpu.memory import Operand, load, store
 from sexpgpu.passes.gpu.scalar import rounded
 from sexpgpu.passes.gpu.task import Task
 from sexpgpu.plan.dataflow import Node
-from sexpgpu.plan.storage import viewed
-from sexpgpu.tensortype import DType, TensorType
+from sexpgpu.tensortype import DType
 
 ROWS = 4
 """Rows that a warp keeps: each is multiplied with what is read once."""
@@ -224,37 +220,15 @@ def written(task: Task, node: Node) -> list[Result]:
     for other in reversed(flow.nodes[1:]):
         result = lies[other.outs[0]]
         for value in other.ins:
-            lies[value] = evolve(result, layout=_before(other, result.layout, flow.types[value]))
+            before = layout_before(other.record, other.attrs, result.layout, flow.types[value])
+            assert before is not None, "axes that were joined are parted again"
+            lies[value] = evolve(result, layout=before)
     return [lies[value] for value in node.outs]
 
 
 def arguments_of(results: Sequence[Result]) -> list[int]:
     """The arguments that results are written to, each once."""
     return list(dict.fromkeys(result.argument for result in results))
-
-
-def _before(node: Node, layout: Layout, operand: TensorType) -> Layout:
-    """Where an operand of a movement lies if the result is to lie as `layout` says; those of a sum lie with it."""
-    assert node.record is not None
-    kind = node.record.kind
-    if not isinstance(kind, Move):
-        return layout
-    match kind.form:
-        case "pad":
-            skipped = sum(low * step for low, step in zip(node.attrs["low"], layout.strides, strict=True))
-            return Layout(operand.shape, layout.strides, layout.offset + skipped)
-        case "permute":
-            strides = [0] * len(layout.strides)
-            for step, axis in zip(layout.strides, node.attrs["perm"], strict=True):
-                strides[axis] = step
-            return Layout(operand.shape, tuple(strides), layout.offset)
-        case _:
-            # Strides of bytes, which are not read.
-            memory = np.empty((), np.int8)
-            shown = as_strided(memory, layout.shape, layout.strides, writeable=False)
-            view = viewed(node.record, {"shape": operand.shape}, shown, operand)
-            assert view is not None, "axes that were joined are parted again"
-            return Layout(operand.shape, tuple(view.strides), layout.offset)
 
 
 def say(task: Task, how: str, shared: int = 0) -> None:

@@ -6,7 +6,7 @@
       func @pointwise_1: pad %a + pad %b + pad %c
 
 That is how a product for queries, keys and values at once has its gradient. Padding with zeros and adding up only joins
-where the parts lie beside each other and leave out nothing.
+where the parts lie beside each other and leave out nothing, and where the kernel can write them so.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sexpgpu.dialects.opdef import Composite, Move, Pointwise
 from sexpgpu.dialects.read import attrs_of, definition_of
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.flow import operations_of
+from sexpgpu.passes.gpu.layout import Layout, layout_before
 
 _VIEWS = frozenset({"reshape", "permute"})
 
@@ -46,7 +47,9 @@ def _joining(op: Any) -> Any:
         return None
     call = found[0]
     reads = len(op.results) == len(call.operands) == len(set(call.operands))
-    return call if reads and len(call.results) == 1 and _joins(callee(call)) else None
+    if not reads or len(call.results) != 1 or not _joins(callee(call)):
+        return None
+    return call if all(_lies(value, call) for value in op.results) else None
 
 
 def _reader(value: Any) -> Any:
@@ -87,6 +90,20 @@ def _joins(func: Any) -> bool:
     ends = [0, *(last for _, last in sorted(spans))]
     beside = [first for first, _ in sorted(spans)] == ends[:-1]
     return beside and ends[-1] == type_of(end.operands[0]).shape[axes.pop()]
+
+
+def _lies(value: Any, call: Any) -> bool:
+    """Whether strides say where the elements of a value lie in what a group joins of its views and those of others."""
+    views = list(_views(value))
+    shown = views[-1].results[0] if views else value
+    arguments = callee(call).regions[0].blocks[0].arguments
+    argument = arguments[list(call.operands).index(shown)]
+    (use,) = argument.uses
+    layout: Layout | None = Layout.dense(type_of(call.results[0]).shape)
+    for op in (use.owner.operation, *reversed(views)):
+        if layout is not None:
+            layout = layout_before(definition_of(op), attrs_of(op), layout, type_of(op.operands[0]))
+    return layout is not None
 
 
 def _adds(op: Any) -> bool:

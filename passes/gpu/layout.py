@@ -6,11 +6,16 @@ NumPy's own rules decide what is a view, so a layout comes from the array that s
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 from attrs import define, frozen
+from numpy.lib.stride_tricks import as_strided
 
-from sexpgpu.dialects.opdef import Array
+from sexpgpu.dialects.opdef import Array, Move, OpDef
 from sexpgpu.passes.gpu.kernel import Index, Kernel
+from sexpgpu.plan.storage import viewed
+from sexpgpu.tensortype import TensorType
 
 Ints = tuple[int, ...]
 
@@ -45,6 +50,31 @@ class Layout:
     def reach(self) -> int:
         """One more than the greatest distance of an element from the buffer's first."""
         return 1 + self.offset + sum(max(0, (n - 1) * s) for n, s in zip(self.shape, self.strides, strict=True))
+
+
+def layout_before(record: OpDef | None, attrs: dict[str, Any], layout: Layout, operand: TensorType) -> Layout | None:
+    """Where an operand of a movement lies if the result is to lie as `layout` says; those of a sum lie with it.
+
+    None where strides cannot say so: of axes that lie apart and were one before.
+    """
+    assert record is not None
+    kind = record.kind
+    if not isinstance(kind, Move):
+        return layout
+    match kind.form:
+        case "pad":
+            skipped = sum(low * step for low, step in zip(attrs["low"], layout.strides, strict=True))
+            return Layout(operand.shape, layout.strides, layout.offset + skipped)
+        case "permute":
+            strides = [0] * len(layout.strides)
+            for step, axis in zip(layout.strides, attrs["perm"], strict=True):
+                strides[axis] = step
+            return Layout(operand.shape, tuple(strides), layout.offset)
+        case _:
+            # Strides of bytes, which are not read.
+            shown = as_strided(np.empty((), np.int8), layout.shape, layout.strides, writeable=False)
+            view = viewed(record, {"shape": operand.shape}, shown, operand)
+            return None if view is None else Layout(operand.shape, tuple(view.strides), layout.offset)
 
 
 def dense_strides(shape: Ints) -> Ints:

@@ -15,6 +15,7 @@ from sexpgpu.interp.reference import evaluate
 from sexpgpu.passes.base import graphs
 from sexpgpu.sim import Checks
 from tests.building import function
+from tests.gpu.agreement import agrees
 from tests.gpu.kernels import FUSED, Device
 from tests.gpu.test_attention import drawn
 
@@ -75,3 +76,21 @@ def test_parts_that_leave_a_gap_or_overlap(starts: tuple[int, ...], width: int) 
 
 def test_a_gradient_that_something_else_reads() -> None:
     assert launched("bf16", 4, (0, 64, 128), 192, read=True) > OWN
+
+
+def test_parts_whose_axes_lie_apart_in_it_are_joined_afterwards() -> None:
+    """Rows of heads that are parted once more before they are joined: no strides say where an element of one lies."""
+    types = ["f32[2, 4, 5, 8]", "f32[2, 4, 5]", *["f32[2, 4, 5, 8]"] * 4, "f32[2, 4, 5]"]
+    form: dict[str, Any] = {"scale": 0.3, "causal": True, "window": 0, "rounded": False}
+
+    def build(b: Builder, values: Sequence[Val]) -> Sequence[Val]:
+        total = None
+        for number, value in enumerate(b.several("attention_grad", *values, **form)):
+            parted = b("reshape", value, shape=(2, 4, 5, 2, 4))
+            ends: dict[str, Any] = {"low": (0, 0, 0, 0, 4 * number), "high": (0, 0, 0, 0, 8 - 4 * number)}
+            part = b("pad", parted, **ends, value=0.0)
+            total = part if total is None else total + part
+        assert total is not None
+        return [total]
+
+    agrees(types, build)
