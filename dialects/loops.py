@@ -31,6 +31,8 @@ class Loop:
 
     `items` and `outs` give the axis that runs, one for each item and out; `reverse` starts at the last place, and
     outs lie where the items of their turn lay. The number of turns is the size of the items on their axes.
+    `associative`: the first items are as many as the states and of their types, and the next states are what an
+    associative function makes of both, so turns may be combined with each other first.
     """
 
     body: str
@@ -38,6 +40,7 @@ class Loop:
     items: tuple[int, ...]
     outs: tuple[int, ...]
     reverse: bool = False
+    associative: bool = False
 
     def turns(self, operands: Sequence[TensorType]) -> int:
         """How often the body runs on operands of these types."""
@@ -95,6 +98,7 @@ def read_loop(declaration: Any) -> Loop | None:
         tuple(ir.DenseI64ArrayAttr(attributes["sx.items"])),
         tuple(ir.DenseI64ArrayAttr(attributes["sx.outs"])),
         "sx.reverse" in attributes,
+        "sx.associative" in attributes,
     )
 
 
@@ -149,8 +153,9 @@ def call_loop(builder: Builder, module: Any, loop: Loop, name: str, operands: Se
         "sx.items": ir.DenseI64ArrayAttr.get(loop.items, context=mlir),
         "sx.outs": ir.DenseI64ArrayAttr.get(loop.outs, context=mlir),
     }
-    if loop.reverse:
-        attributes["sx.reverse"] = ir.UnitAttr.get(context=mlir)
+    for name, holds in (("sx.reverse", loop.reverse), ("sx.associative", loop.associative)):
+        if holds:
+            attributes[name] = ir.UnitAttr.get(context=mlir)
     loc = builder.context.location(None)
     ip = ir.InsertionPoint(module.regions[0].blocks[0])
     ir.Operation.create("func.func", attributes=attributes, regions=1, loc=loc, ip=ip)

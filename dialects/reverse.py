@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
 from mlir import ir
 
 from sexpgpu.dialects.builder import Builder, Val
@@ -22,7 +23,9 @@ from sexpgpu.dialects.loops import (
     loop_of,
     module_of,
     new_body,
+    with_axis,
 )
+from sexpgpu.dialects.movement import section
 from sexpgpu.dialects.opdef import no_cotangent
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import attrs_of, op_name
@@ -70,13 +73,14 @@ def differentiated(ops: Sequence[Any], values: Iterable[Any]) -> set[Any]:
             continue
         operands = list(op.operands)
         if (found := loop_of(op)) is not None:
-            operands = [operands[i] for i in _differentiated_by_loop(*found, set(wanted))]
+            operands = [operands[i] for i in _differentiated_by_loop(*found, set(wanted))[0]]
         needed.update(v for v in operands if type_of(v).is_float)
     return needed
 
 
-def _differentiated_by_loop(loop: Loop, body: Any, wanted: set[int]) -> list[int]:
-    """The operands of a loop that get a cotangent from the results of the numbers `wanted`."""
+def _differentiated_by_loop(loop: Loop, body: Any, wanted: set[int]) -> tuple[list[int], set[int]]:
+    """The operands of a loop that get a cotangent from the results of the numbers `wanted`, and with these the states
+    that carry it from turn to turn."""
     block = body.regions[0].blocks[0]
     *ops, last = [op.operation for op in block.operations]
     while True:
@@ -84,7 +88,7 @@ def _differentiated_by_loop(loop: Loop, body: Any, wanted: set[int]) -> list[int
         taken = [i for i, argument in enumerate(block.arguments) if argument in needed]
         carried = {i for i in taken if i < loop.states}  # a state of the turn before
         if carried <= wanted:
-            return taken
+            return taken, wanted
         wanted = wanted | carried
 
 
@@ -153,12 +157,14 @@ def _of_loop(
     module = module_of(op)
     first = loop.states
     last = first + len(loop.items)
-    kept = _keeping_states(builder, op, loop, body, ins)
-    states = [i for i in range(first) if ins[i].type.is_float]
+    reached = {i for i, g in enumerate(received) if g is not None}
+    carrying = _differentiated_by_loop(loop, body, reached)[1]
+    states = [i for i in range(first) if i in carrying and ins[i].type.is_float]
     items = [i for i in range(first, last) if ins[i].value in active]
     shared = [i for i in range(last, len(ins)) if ins[i].value in active]
     outs = [j for j in range(len(loop.outs)) if received[first + j] is not None]
 
+    kept, kept_axes = _incoming(builder, op, loop, body, ins)
     turn = loop.body_types([v.type for v in ins])
     given = [received[first + j] for j in outs]
     taken = [
@@ -188,21 +194,21 @@ def _of_loop(
     found = cotangents(inner, copies, seeds, [inputs[i].value for i in sought])
     inner.location = builder.location
 
-    def reached(i: int) -> Val:
+    def cotangent(i: int) -> Val:
         return found.get(inputs[i].value) or inner.constant(0, inputs[i].type)
 
     gives = [
-        *[reached(i) for i in states],
+        *[cotangent(i) for i in states],
         *[total + found[inputs[i].value] if inputs[i].value in found else total
           for i, total in zip(shared, sums, strict=True)],
-        *[reached(i) for i in items],
+        *[cotangent(i) for i in items],
     ]  # fmt: skip
     close_body(block, [v.value for v in gives], builder.location)
 
     back = Loop(
         symbol,
         len(states) + len(shared),
-        (*[0] * first, *loop.items, *[loop.outs[j] for j in outs]),
+        (*kept_axes, *loop.items, *[loop.outs[j] for j in outs]),
         tuple(loop.items[i - first] for i in items),
         not loop.reverse,
     )
@@ -216,8 +222,8 @@ def _of_loop(
     ]
     results_back = call_loop(builder, module, back, f"{name}.back", operands)
     answer: list[Val | None] = [None] * len(ins)
-    for i, cotangent in zip([*states, *shared, *items], results_back, strict=True):
-        answer[i] = cotangent
+    for i, result in zip([*states, *shared, *items], results_back, strict=True):
+        answer[i] = result
     return answer
 
 
@@ -226,13 +232,39 @@ def _returned(body: Any, indices: Iterable[int]) -> list[Any]:
     return [operands[i] for i in indices]
 
 
-def _keeping_states(builder: Builder, op: Any, loop: Loop, body: Any, ins: list[Val]) -> list[Val]:
-    """The states that came into each turn, stacked on axis 0; the loop is replaced by one that gives them.
+def _incoming(builder: Builder, op: Any, loop: Loop, body: Any, ins: list[Val]) -> tuple[list[Val], list[int]]:
+    """The states that came into each turn, and the axes along which they lie.
 
-    The old call is left unused, for `simplify` to remove: values of it may be held elsewhere.
+    A state of an associative loop that is an out as well came in one turn later, behind the first.
     """
-    if not loop.states:
-        return []
+    returned = _returned(body, range(loop.states + len(loop.outs)))
+    results = list(op.results)
+    outs: dict[int, int] = {}
+    if loop.associative:
+        given = returned[loop.states :]
+        outs = {i: given.index(returned[i]) for i in range(loop.states) if returned[i] in given}
+    missing = [i for i in range(loop.states) if i not in outs]
+    axes = [loop.outs[outs[i]] if i in outs else 0 for i in range(loop.states)]
+    kept: dict[int, Val] = {}
+    if missing:
+        results, stacked = _keeping(builder, op, loop, body, ins, missing)
+        kept = dict(zip(missing, stacked, strict=True))
+    for i, out in outs.items():
+        axis, value = axes[i], results[loop.states + out]
+        first = builder("reshape", ins[i], shape=with_axis(ins[i].type, axis, 1).shape)
+        every = builder("concat", first, Val(builder, value, type_of(value)), axis=axis)
+        kept[i] = section(builder, every, axis, 0, every.type.shape[axis] - 1)
+    return [kept[i] for i in range(loop.states)], axes
+
+
+def _keeping(
+    builder: Builder, op: Any, loop: Loop, body: Any, ins: list[Val], states: list[int]
+) -> tuple[list[Any], list[Val]]:
+    """The loop's results, and those of its states that came into each turn, stacked on axis 0.
+
+    A loop that gives both is put before the old call, which is left unused, for `simplify` to remove: values of it may
+    be held elsewhere.
+    """
     module = module_of(op)
     symbol, block = new_body(
         module,
@@ -243,11 +275,12 @@ def _keeping_states(builder: Builder, op: Any, loop: Loop, body: Any, ins: list[
     inner = Builder(builder.context, ir.InsertionPoint(block), builder.location)
     arguments = list(block.arguments)
     _, results = inline(inner, body, arguments)
-    close_body(block, [*results, *arguments[: loop.states]], builder.location)
-    keeping = Loop(symbol, loop.states, loop.items, (*loop.outs, *[0] * loop.states), loop.reverse)
+    close_body(block, [*results, *[arguments[i] for i in states]], builder.location)
+    keeping = evolve(loop, body=symbol, outs=(*loop.outs, *[0] * len(states)))
     at_call = Builder(builder.context, ir.InsertionPoint(op), op.location)
     operands = [Val(at_call, v.value, v.type) for v in ins]
     made = call_loop(at_call, module, keeping, ir.FlatSymbolRefAttr(op.attributes["callee"]).value, operands)
     for old, new in zip(op.results, made, strict=False):
         old.replace_all_uses_with(new.value)
-    return [Val(builder, v.value, v.type) for v in made[len(op.results) :]]
+    count = len(op.results)
+    return [v.value for v in made[:count]], [Val(builder, v.value, v.type) for v in made[count:]]

@@ -34,6 +34,7 @@ PASSES: dict[str, Callable[[], type[Pass]]] = {
         "verify",
         "simplify",
         "step-sums",
+        "prefixes",
         "precision",
         "raise",
         "autodiff",
@@ -54,6 +55,7 @@ PASSES: dict[str, Callable[[], type[Pass]]] = {
 PIPELINES: dict[str, tuple[str, ...]] = {
     "shared": (
         "sx-step-sums",
+        "sx-prefixes",
         "sx-simplify",
         "sx-precision",
         "sx-raise",

@@ -31,6 +31,8 @@ def _prune(op: Any, loop: Loop, body: Any, module: Any, context: Context) -> boo
     returned = list(terminator_of(body).operands)
     arguments = list(block.arguments)
     kept = {i for i, result in enumerate(op.results) if next(iter(result.uses), None) is not None}
+    if loop.associative:  # which it is with all states
+        kept |= set(range(loop.states))
     while True:
         live = _slice(block, [returned[i] for i in kept])
         fed = {i for i in range(loop.states) if arguments[i] in live}
@@ -57,6 +59,7 @@ def _prune(op: Any, loop: Loop, body: Any, module: Any, context: Context) -> boo
         tuple(loop.items[i - first] for i in items),
         tuple(loop.outs[i - first] for i in given if i >= first),
         loop.reverse,
+        loop.associative,
     )
     operands = [Val(builder, op.operands[i], type_of(op.operands[i])) for i in taken]
     results = call_loop(builder, module, smaller, ir.FlatSymbolRefAttr(op.attributes["callee"]).value, operands)

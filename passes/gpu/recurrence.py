@@ -48,12 +48,12 @@ class Recurrence:
 def recurrence_of(context: Context, op: Any, loop: Loop, body: Any) -> Recurrence | None:
     """The loop that `op` runs, where one kernel can run it whole; None where its turns look at other elements."""
     flow = primitive_flow(context, body)
-    if not _by_elements(flow, loop.states):
+    if not by_elements(flow, loop.states):
         return None
     return Recurrence(loop, loop.turns([type_of(v) for v in op.operands]), flow)
 
 
-def _by_elements(flow: Dataflow, states: int) -> bool:
+def by_elements(flow: Dataflow, states: int) -> bool:
     """Whether what a body gives has one shape, and each element of it depends on that element of the states alone."""
     shape = flow.types[flow.results[0]].shape
     if any(flow.types[value].shape != shape for value in (*flow.results, *range(states))) or 0 in shape:
@@ -75,9 +75,9 @@ def _in_place(node: Node, flow: Dataflow) -> bool:
     match node.record.kind:
         case Pointwise():
             return True
-        case Move(form="same"):
+        case Move(form="same" | "reshape"):  # places are known by their numbers
             return True
-        case Move(form="reshape" | "broadcast"):
+        case Move(form="broadcast"):
             return flow.types[node.ins[0]].shape == flow.types[node.outs[0]].shape
         case _:
             return False

@@ -39,7 +39,7 @@ def command(
     \b
     sexpgpu diff mine.sx theirs.sx
     sexpgpu diff examples/moons.sx examples/moons.sx --set lr=0.25
-    sexpgpu diff examples/moons.sx --stage traced --stage 02-simplify
+    sexpgpu diff examples/moons.sx --stage traced --stage 03-simplify
 
     With two stages, compare the module of the one file A as they leave it.
 

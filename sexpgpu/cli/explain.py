@@ -45,13 +45,13 @@ def command(
     from sexpgpu.driver.explain_text import text_of
     from sexpgpu.driver.lowered_device import lowering_for
     from sexpgpu.driver.lowering_text import text_of as lowering_text
-    from sexpgpu.driver.pipeline import Passes, skipping
+    from sexpgpu.driver.pipeline import Passes, shared_for, skipping
     from sexpgpu.lang.limits import run_deep
 
     report.require_gpu(target, device)
 
     def explain_it() -> int:
-        with compiling(file, selected, passes=Passes(skipping(skipped, device))) as done:
+        with compiling(file, selected, pipeline=shared_for(device), passes=Passes(skipping(skipped, device))) as done:
             told = report.diagnostics_json(done.diagnostics, done.session.sources)
             if not done.ok:
                 if as_json:

@@ -24,7 +24,7 @@ PLAN = "plan"
 @report.skip_option
 @click.option("--mlir", "as_mlir", is_flag=True, help="Print the MLIR module instead of the document.")
 @click.option(
-    "--stage", metavar="NAME", help="The module at a stage: traced, a pass by name or number, 05-autodiff; or `plan`."
+    "--stage", metavar="NAME", help="The module at a stage: traced, a pass by name or number, 06-autodiff; or `plan`."
 )
 @report.device_option("The device whose stages and plans these are; SEXPGPU_DEVICE otherwise.")
 @report.target_option
@@ -50,7 +50,7 @@ def command(
     \b
     sexpgpu ir examples/moons.sx
     sexpgpu ir examples/moons.sx --stage traced --graph train
-    sexpgpu ir examples/moons.sx --stage 05-autodiff --skip simplify
+    sexpgpu ir examples/moons.sx --stage 06-autodiff --skip simplify
     sexpgpu ir examples/moons.sx --stage plan --graph train
     sexpgpu ir examples/moons.sx --stage to-gpu --device cuda --target sm_90
 

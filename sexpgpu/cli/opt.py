@@ -40,7 +40,7 @@ def command(
     \b
     sexpgpu-opt train.mlir --sx-simplify --sx-autodiff --sx-simplify
     sexpgpu-opt stages/00-traced.mlir --pipeline shared --timing
-    sexpgpu-opt stages/08-simplify.mlir --pipeline cuda --ptx
+    sexpgpu-opt stages/09-simplify.mlir --pipeline cuda --ptx
     sexpgpu-opt bad.mlir --sx-verify --split-input-file --verify-diagnostics
     """
     from sexpgpu.driver.entry import read_source

@@ -85,6 +85,7 @@ EVERY = Passes()
 TARGETS = {"cpu": "cpu", "sim": "cuda", "cuda": "cuda"}
 """The pipeline of each device: the simulator runs what a GPU does."""
 TF32 = ",tf32"
+SHARED_CUDA = "shared:cuda"
 
 
 def whole(device: str | None = None, chip: str = "") -> str:
@@ -93,6 +94,11 @@ def whole(device: str | None = None, chip: str = "") -> str:
     A GPU's kernels are made for `chip`, as `sm_90`.
     """
     return f"shared+{kernels_for(chip)}" if chip else f"shared+{TARGETS[knobs.DEVICE.get(device)]}"
+
+
+def shared_for(device: str | None) -> str:
+    """The shared pipeline of an experiment that a device's follows later; the CPU's where none is named."""
+    return SHARED_CUDA if TARGETS.get(device or "cpu") == "cuda" else "shared"
 
 
 def whole_for(device: str | None, chip: str | None) -> str:
@@ -114,13 +120,20 @@ def rounding() -> str:
 def steps_of(pipeline: str) -> list[Step]:
     """The passes of a pipeline, or of several joined by `+`, in order. E-IR-012 for a name that is none.
 
-    A pipeline that makes kernels may say for which chip, and that products may round to tf32: `cuda:sm_90,tf32`.
+    A pipeline that makes kernels may say for which chip, and that products may round to tf32: `cuda:sm_90,tf32`. The
+    shared one prepares for the kernels behind it, or for those that come later: `shared:cuda`.
     """
     specs: list[str] = []
-    for part in pipeline.split("+"):
+    parts = pipeline.split("+")
+    on_gpu = any(part.partition(":")[0] == "cuda" or part == SHARED_CUDA for part in parts)
+    for part in parts:
         name, _, chip = part.removesuffix(TF32).partition(":")
         chosen = [f"chip={chip}"] if chip else []
-        options = {"sx-to-nvvm": chosen, "sx-to-gpu": chosen + ["tf32=true"] * part.endswith(TF32)}
+        options = {
+            "sx-prefixes": ["target=cuda"] * on_gpu,
+            "sx-to-nvvm": chosen,
+            "sx-to-gpu": chosen + ["tf32=true"] * part.endswith(TF32),
+        }
         if name not in PIPELINES:
             near = nearest(name, PIPELINES)
             raise error(

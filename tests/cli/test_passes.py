@@ -42,7 +42,7 @@ def losses(directory: Path) -> list[float]:
 
 
 def stage(name: str) -> str:
-    """The stage that the first pass of a name makes: `04-autodiff`."""
+    """The stage that the first pass of a name makes: `05-autodiff`."""
     return next(f"{n:02}-{other}" for n, other in enumerate(NAMES) if other == name)
 
 
@@ -235,14 +235,14 @@ def test_a_module_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         write(tmp_path, knobs="(defknobs (width 3) (more 1))", model=WIDER),
         *out,
         "--from",
-        folder / "02-simplify.mlir",
+        folder / "03-simplify.mlir",
     )
     refused(wider, "E-IR-015")
     file = write(tmp_path)
     renamed = folder / "77-simplify.mlir"
     renamed.write_bytes((folder / f"{stage('simplify')}.mlir").read_bytes())
     refused(sexpgpu("run", file, *out, "--from", renamed), "E-IR-014")
-    refused(sexpgpu("run", file, *out, "--from", folder / "02-gone.mlir"), "E-IO-101")
+    refused(sexpgpu("run", file, *out, "--from", folder / "03-gone.mlir"), "E-IO-101")
     broken = folder / f"{stage('autodiff')}.mlir"
     broken.write_text("module {", "utf-8")
     refused(sexpgpu("run", file, *out, "--from", broken), "E-IR-001")

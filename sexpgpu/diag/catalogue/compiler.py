@@ -30,18 +30,18 @@ ENTRIES: tuple[Entry, ...] = (
           "sexpgpu run gpt.sx --skip autodiff"),
     Entry("E-IR-014", "no such stage",
           "A stage is the module as it was traced (`traced`, 0) or as a pass left it: the pass's name, its number in "
-          "the pipeline, or both as in `05-autodiff`. A pass that runs several times is named with its number. Passes "
+          "the pipeline, or both as in `06-autodiff`. A pass that runs several times is named with its number. Passes "
           "that make kernels are stages of the devices sim and cuda: `ir --device`, or SEXPGPU_DEVICE. `run "
           "--from` reads the stage from the name of the file.",
           "sexpgpu ir gpt.sx --stage autodif"),
     Entry("E-IR-015", "a module of another experiment",
           "`run --from` goes on from a module that was dumped for the same file under the same selection; passes may "
           "change what its graphs do, not their arguments and results.",
-          "sexpgpu run gpt.sx --from dump/02-simplify.mlir --set width=128"),
+          "sexpgpu run gpt.sx --from dump/03-simplify.mlir --set width=128"),
     Entry("W-IR-001", "batches that a dumped module does not reach",
           "A module that `run --from` goes on from has the graphs at one number of records. A batch of another size, "
           "as the last one of an epoch or of an evaluation may be, is traced and compiled from the file.",
-          "sexpgpu run gpt.sx --from dump/02-simplify.mlir"),
+          "sexpgpu run gpt.sx --from dump/03-simplify.mlir"),
     Entry("E-IR-016", "no kernels were compiled",
           "The text of kernels is there once the passes of a GPU have run: fuse for it, to-gpu, to-nvvm, to-ptx.",
           "sexpgpu-opt module.mlir --sx-simplify --ptx"),

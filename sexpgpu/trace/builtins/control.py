@@ -17,6 +17,7 @@ from sexpgpu.lang.forms import NIL, Cons, all_values, lisp_list, one, values
 from sexpgpu.trace import arguments
 from sexpgpu.trace.body import BodyTrace
 from sexpgpu.trace.graph import GraphTrace, current_graph
+from sexpgpu.trace.prefixes import note_prefixes
 from sexpgpu.trace.tensor import Tensor, as_tensor, float_tensor
 
 library = Library("control")
@@ -127,6 +128,20 @@ def _same_types(before: list[Tensor], after: list[Tensor]) -> None:
         help="start from what the function returns: (zeros (shape ...)), or (cast state ...)",
         notes=notes,
     )
+
+
+@library.builtin("%note-prefixes", "(starts prefixes combined axis)")
+def note(starts: Any, prefixes: Any, combined: Any, axis: Any) -> Any:
+    """nil; what an associative scan has computed is noted for the pass `prefixes`."""
+    scan = "associative-scan"
+
+    def tensors(value: Any) -> list[Tensor]:
+        return [as_tensor(v, scan) for v in arguments.items(scan, value, "a list of tensors")]
+
+    left, right, made = (tensors(each) for each in combined)
+    axes = [arguments.axis(scan, axis, x.type.rank) for x in left]
+    note_prefixes(current_graph(scan), tensors(starts), tensors(prefixes), (left, right, made), axes)
+    return NIL
 
 
 @library.builtin("grad", "(function x)")

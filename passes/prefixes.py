@@ -1,0 +1,142 @@
+"""prefixes: a scan with an associative function that works element by element becomes a loop, on a GPU.
+
+    %a = sx.slice %x {sx.places = [@add, 0, 0]}           %first = sx.slice %x                  place 0
+    ...  combined in a logarithm of turns                 %rest  = sx.slice %x                  the others
+    %y = sx.concat ... {sx.prefixes = [@add, 0, 0]}   =>  %s, %outs = call @scan(%first, %rest) {sx.associative}
+                                                          %y = sx.concat %first, %outs
+
+A kernel computes such a loop in one go, its derivative being another loop. What works on whole places, a product of
+matrices, say, stays the operations it was, and so does everything on the CPU: there only the marks go. Runs before
+`simplify`, which removes what nobody reads any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from attrs import field, frozen
+from mlir import ir
+
+from sexpgpu.diag import error
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.loops import Loop, call_loop, close_body, function, inline, new_body, with_axis, without
+from sexpgpu.dialects.movement import section
+from sexpgpu.dialects.prefixes import PLACES, PREFIXES, read_mark
+from sexpgpu.dialects.signature import type_of
+from sexpgpu.passes.base import Pass, functions
+from sexpgpu.passes.flow import read_flow
+from sexpgpu.passes.gpu.recurrence import by_elements
+from sexpgpu.tensortype import TensorType
+
+TARGETS = ("cpu", "cuda")
+KEPT = ("sx.checkpoint", "sx.numerics")
+"""What the operations say of all that is computed there."""
+
+
+@frozen
+class _Scan:
+    """The marked operations of one scan, by the numbers of its tensors; `axes` likewise."""
+
+    places: dict[int, Any] = field(factory=dict)
+    prefixes: dict[int, Any] = field(factory=dict)
+    axes: dict[int, int] = field(factory=dict)
+
+
+@dataclass(frozen=True)
+class Prefixes(Pass):
+    """Loops for one target, "cuda"; for the other, "cpu", the marks alone go."""
+
+    name: ClassVar[str] = "prefixes"
+    target: str = "cpu"
+
+    def run(self, module: Any, context: Context) -> str | None:
+        if self.target not in TARGETS:
+            expected = " or ".join(TARGETS)
+            raise error("E-IR-011", f"`sx-prefixes`: `{self.target}` is no value for `target`", expected=expected)
+        combining: dict[str, Any] = {}
+        loops = stayed = 0
+        for func in functions(module):
+            for symbol, scan in _scans(func).items():
+                combine = combining.setdefault(symbol, function(module.operation, symbol))
+                if self.target == "cpu" or not scan.prefixes:
+                    continue
+                count = len(combine.regions[0].blocks[0].arguments)
+                if len(scan.places) == count // 2 and by_elements(read_flow(combine, bodies=False), count):
+                    _loop(module.operation, combine, scan, context)
+                    loops += 1
+                else:
+                    stayed += 1
+        for combine in combining.values():
+            context.erase(combine)
+        if self.target == "cpu":
+            return None
+        return ", ".join(f"{n} {what}" for n, what in ((loops, "loops"), (stayed, "left as operations")) if n)
+
+
+def _scans(func: Any) -> dict[str, _Scan]:
+    """The scans of a function by the names of what they combine with; their operations bear no marks any more."""
+    found: dict[str, _Scan] = {}
+    for op, name in _marked(func):
+        mark = read_mark(op, name)
+        assert mark is not None
+        scan = found.setdefault(mark.combine, _Scan())
+        (scan.places if name == PLACES else scan.prefixes)[mark.number] = op
+        scan.axes[mark.number] = mark.axis
+        del op.attributes[name]
+    return found
+
+
+def _marked(func: Any) -> Iterator[tuple[Any, str]]:
+    for op in func.regions[0].blocks[0].operations:
+        for name in (PLACES, PREFIXES):
+            if name in op.attributes:
+                yield op.operation, name
+
+
+def _loop(module: Any, combine: Any, scan: _Scan, context: Context) -> None:
+    """Put a loop before the first of the prefixes, whose readers read what it gives."""
+    axes = tuple([scan.axes[i] for i in range(len(scan.places))])
+    at = next(iter(scan.prefixes.values()))  # which stand in the order of the function
+    builder = Builder(context, ir.InsertionPoint(at), at.location)
+    firsts, states, rest = [], [], []
+    for i, axis in enumerate(axes):
+        value = scan.places[i].operands[0]
+        x = Val(builder, value, type_of(value))
+        firsts.append(section(builder, x, axis, 0, 1))
+        states.append(builder("reshape", firsts[i], shape=without(x.type, axis).shape))
+        rest.append(section(builder, x, axis, 1, x.type.shape[axis]))
+    turn = _turn(module, builder, combine, [v.type for v in states], axes)
+    loop = Loop(turn, len(states), axes, axes, associative=True)
+    name = ir.StringAttr(combine.attributes["sym_name"]).value
+    results = call_loop(builder, module, loop, f"{name}.scan", [*states, *rest])
+    outs = results[len(states) :]
+    made = [v.value.owner for v in (*firsts, *states, *rest, results[0])]
+    for i, op in scan.prefixes.items():
+        whole = builder("concat", firsts[i], outs[i], axis=axes[i])
+        op.results[0].replace_all_uses_with(whole.value)
+        made.append(whole.value.owner)
+    for name in KEPT:
+        if name in at.attributes:
+            for op in made:
+                op.attributes[name] = at.attributes[name]
+
+
+def _turn(module: Any, builder: Builder, combine: Any, types: Sequence[TensorType], axes: Sequence[int]) -> str:
+    """The body of the loop: of states and a place of each tensor, without the axis, the next states, which are outs."""
+    name = ir.StringAttr(combine.attributes["sym_name"]).value
+    symbol, block = new_body(module, builder, f"{name}.turn", [*types, *types])
+    inner = Builder(builder.context, ir.InsertionPoint(block), builder.location)
+    given = []
+    for argument, axis in zip(block.arguments, [*axes, *axes], strict=True):
+        value = Val(inner, argument, type_of(argument))
+        given.append(inner("reshape", value, shape=with_axis(value.type, axis, 1).shape).value)
+    _, results = inline(inner, combine, given)
+    following = [
+        inner("reshape", Val(inner, value, type_of(value)), shape=type.shape).value
+        for value, type in zip(results, types, strict=True)
+    ]
+    close_body(block, [*following, *following], builder.location)
+    return symbol
