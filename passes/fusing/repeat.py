@@ -91,7 +91,10 @@ def _fit(clustering: Clustering, cluster: Cluster, op: int) -> Ints | None:
     if cluster.seed == "product":
         return cluster.lead if follows(clustering, op, cluster) else None
     fit = clustering.unfit(op, reading.treatments[op][0], cluster)
-    return None if isinstance(fit, str) else fit
+    if isinstance(fit, str):
+        return None
+    parts = reading.cut and bool(fit)
+    return None if parts and not cluster.whole.isdisjoint(reading.results[op]) else fit  # each part reads it in full
 
 
 def _rank(reading: Reading, root: int) -> int:

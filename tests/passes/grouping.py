@@ -34,7 +34,7 @@ FOLDS = {
 
 NAMES = (
     *("add", "mul", "sub", "where", "tanh", "exp", "constant", "iota", "argmax", "take", "cumsum"),
-    *("sum", "sum", "keep", "amax", "softmax", "logsumexp", "line", "column", "matmul", "norm", "tail"),
+    *("sum", "sum", "keep", "amax", "softmax", "logsumexp", "line", "column", "matmul", "norm", "gain", "tail"),
     *("reshape", "transpose", "slice", "pad", "concat"),
 )
 
@@ -98,6 +98,9 @@ def _step(b: Builder, name: str, x: Val, y: Val, n: int) -> Val:
             gain = b("sum", x, axes=tuple(range(rank - 1)), keepdims=False)
             made, mean, r = b.several("layer_norm", x, gain, gain, eps=0.25)
             return made + b("broadcast", mean * r, shape=shape)
+        case "gain" if rank > 1:  # a weight that is made by elements and read in full by every line
+            given = y if y.type.shape == shape[-1:] else b("sum", x, axes=tuple(range(rank - 1)), keepdims=False)
+            return b.several("rms_norm", x, given + 1.0, eps=0.25)[0]
         case "tail" if rank > 1:
             labels = b("argmax", x, axis=rank - 1, keepdims=False)
             loss, lse = b.several("cross_entropy", x, labels, outside="error")

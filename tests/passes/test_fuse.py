@@ -30,7 +30,7 @@ from tests.building import function
 from tests.passes.grouping import NAMES, STEPS, build_program, cut_small, evaluate_tiled, inline_group
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-SHAPES = ((4, 3, 5), (7, 6), (1, 4, 3), (12,), (2, 3, 2, 4))
+SHAPES = ((4, 3, 5), (7, 6), (1, 4, 3), (12,), (2, 3, 2, 4), (6, 6), (3, 2, 3))
 
 
 @settings(max_examples=200, deadline=None)
@@ -120,6 +120,24 @@ def test_what_a_norm_reads_in_full_is_no_part_of_what_it_reads_by_lines() -> Non
         Verify().run(module, context)
         for old, new in zip(before, evaluate_tiled(func, arrays), strict=True):
             np.testing.assert_allclose(new, old, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [(256,), (128, 3)])
+def test_a_weight_as_long_as_there_are_rows_is_made_before_the_rows_read_it(rows: tuple[int, ...]) -> None:
+    """By parts of itself it would be no weight: rows are cut along an axis of its length."""
+    kinds = [TensorType((*rows, rows[0]), "f64"), TensorType(rows[:1], "f64")]
+    arrays = [np.random.default_rng(0).normal(size=kind.shape) for kind in kinds]
+
+    def build(b: Any, values: list[Any]) -> list[Any]:
+        x, weight = values
+        return [b("tanh", b.several("rms_norm", x, weight + 1.0, eps=0.25)[0])]
+
+    with open_context() as context:
+        module = function(context, kinds, build)
+        func = graphs(module)[0]
+        before = [np.array(x) for x in evaluate(func, arrays)]
+        Fuse("cpu").run(module, context)
+        np.testing.assert_allclose(evaluate_tiled(func, arrays)[0], before[0], rtol=1e-12)
 
 
 def test_what_repeats_one_tensor_for_every_tile_is_one_tile() -> None:
