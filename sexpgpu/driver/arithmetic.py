@@ -12,10 +12,11 @@ from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.function import write_function
 from sexpgpu.experiment import Experiment, InputRole, OutputRole
-from sexpgpu.gpu.arrays import Function, Types
+from sexpgpu.gpu.arrays import Function, Types, sums_type
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.plan.records import DevicePlans, GraphPlan
 from sexpgpu.plan.together import together
+from sexpgpu.runtime.norm import EPSILON
 from sexpgpu.tensortype import TensorType
 
 MANY: frozenset[Function] = frozenset({"plus", "over", "squares", "total", "finite"})
@@ -51,10 +52,14 @@ def wanted_by(
     terms = [o.type for g in graphs.values() for o in g.outputs if o.role == "step_term"]
     averaged = [b.type for b in experiment.buffers if b.type.is_float and not b.per_microbatch]
     fresh = [o.type for u in experiment.updates for o in graphs[u.graph].outputs if o.role in ("param", "state")]
-    wanted = [Wanted("squares", _flat([type])) for type in gradients]
+    count = sum(type.size > 0 for type in gradients)
+    wanted = [Wanted("norm", (sums_type(count),))] if count else []
+    wanted += [Wanted("squares", _flat([type])) for type in gradients]
     wanted += [Wanted("total", _flat([type])) for type in squares]
     wanted += [Wanted("finite", _flat([type])) for type in (*gradients, *fresh) if type.is_float]
-    if experiment.run.clip_norm is not None:  # which kernels of many parameters do by themselves
+    if experiment.run.clip_norm is not None:
+        wanted.append(Wanted("factors", (TensorType((), "f64"),)))
+        # Kernels of many parameters scale gradients by themselves.
         alone = [path for update in experiment.updates if update.graph not in together for path in update.params]
         wanted += [Wanted("times", _flat([by_path[path]])) for path in alone]
     if experiment.run.microbatches > 1:
@@ -155,6 +160,23 @@ def _finite(b: Builder, given: Given) -> list[Val]:
     return [b("all", b("isfinite", x), axes=(0,), keepdims=False)]
 
 
+def _norm(b: Builder, given: Given) -> list[Val]:
+    """√Σ."""
+    return [b("sqrt", b("sum", given[0], axes=(0,), keepdims=False))]
+
+
+def _factors(b: Builder, given: Given) -> list[Val]:
+    """min(1, limit / (norm + ε)) in the arithmetic of f64 and of f32, and the latter as bf16."""
+    norm, limit, limit_f32 = given
+    wide = _factor(b, norm, limit)
+    narrow = _factor(b, b("cast", norm, dtype="f32"), limit_f32)
+    return [wide, narrow, b("cast", narrow, dtype="bf16")]
+
+
+def _factor(b: Builder, norm: Val, limit: Val) -> Val:
+    return b("minimum", limit / (norm + EPSILON), b.constant(1.0, norm.type))
+
+
 def _nothing(types: Types) -> Types:
     return ()
 
@@ -167,6 +189,10 @@ def _number(types: Types) -> Types:
     return tuple([TensorType((), type.dtype) for type in types])
 
 
+def _limits(types: Types) -> Types:
+    return TensorType((), "f64"), TensorType((), "f32")
+
+
 _BODIES: Mapping[Function, Callable[[Builder, Given], list[Val]]] = {
     "plus": _plus,
     "times": _times,
@@ -175,6 +201,8 @@ _BODIES: Mapping[Function, Callable[[Builder, Given], list[Val]]] = {
     "squares": _squares,
     "total": _total,
     "finite": _finite,
+    "norm": _norm,
+    "factors": _factors,
 }
 _OTHERS: Mapping[Function, Callable[[Types], Types]] = {
     "plus": _same,
@@ -184,5 +212,7 @@ _OTHERS: Mapping[Function, Callable[[Types], Types]] = {
     "squares": _nothing,
     "total": _nothing,
     "finite": _nothing,
+    "norm": _nothing,
+    "factors": _limits,
 }
 """What a function takes behind the tensors that it is named by."""

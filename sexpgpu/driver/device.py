@@ -113,7 +113,7 @@ class DeviceEngine:
         if found.together is None:
             return None
         program = DeviceProgram(found.together.plan, self._loaded.functions, self._arena)
-        return DeviceUpdates(found.graphs, found.together, program, self.pool)
+        return DeviceUpdates(found.graphs, found.together, program, self.arrays)
 
     def index_fields(self, graph: str, span: Span) -> tuple[str, ...]:
         """The fields of the graph's batch whose numbers the form at `span` takes as indices."""

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.experiment import Output, OutputRole
 from sexpgpu.gpu.memory import DeviceArray, Pool, as_one_axis
 from sexpgpu.gpu.program import DeviceProgram, on_host
-from sexpgpu.gpu.transfer import copy_array, upload_named
+from sexpgpu.gpu.transfer import copy_array, upload, upload_named
 from sexpgpu.plan.build import VECTOR
-from sexpgpu.runtime.norm import clip_factor
 from sexpgpu.runtime.planned import Captured, Planned
 from sexpgpu.tensortype import DType, TensorType
 
-Function = Literal["plus", "times", "over", "rounding", "squares", "total", "finite"]
+Function = Literal["plus", "times", "over", "rounding", "squares", "total", "finite", "norm", "factors"]
 """Of tensors x, y of one axis and a number a: x · a; of x + y in f32 the nearest bf16 and what it lacks, in f32. Of any
-number of tensors, each: x + y, x / a, Σ x², as f64[], Σ x of f64, and whether x is finite, as bool[].
+number of tensors, each: x + y, x / a, Σ x², as f64[], Σ x of f64, and whether x is finite, as bool[]. Of sums of
+squares, √Σ. Of a norm and limits in f64 and f32 what clipping multiplies by, in f64, f32 and bf16.
 """
 Types = tuple[TensorType, ...]
+_NUMBER = TensorType((), "f64")
 
 _OF_NUMPY: dict[np.dtype[Any], DType] = {dtype: name for name, dtype in NUMPY_DTYPE.items() if name != "bf16"}
 
@@ -37,6 +38,11 @@ class Kernels(Protocol):
         ...
 
 
+def sums_type(count: int) -> TensorType:
+    """Room for so many numbers in f64, each at a place that kernels may write alone."""
+    return TensorType((count * VECTOR // _NUMBER.nbytes,), "f64")
+
+
 @frozen(eq=False)
 class DeviceArrays:
     """`Arrays` of one device. Only kernels of many tensors write in place, each over its first."""
@@ -44,6 +50,8 @@ class DeviceArrays:
     pool: Pool
     kernels: Kernels
     planned: Planned | None = None
+    _numbers: dict[tuple[float, DType], DeviceArray] = field(factory=dict, init=False)  # that kernels take again
+    _sums: dict[int, DeviceArray] = field(factory=dict, init=False)  # of squares, by how many
 
     def place(self, arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, DType]) -> dict[str, DeviceArray]:
         types = {
@@ -64,13 +72,21 @@ class DeviceArrays:
     def plus(self, left: Sequence[DeviceArray], right: Sequence[DeviceArray]) -> list[DeviceArray]:
         return self._each("plus", left, [as_one_axis(tensor) for tensor in right])
 
+    def together(self) -> AbstractContextManager[None]:
+        return self.pool.stream.together()
+
+    def start(self) -> None:
+        self.pool.stream.flush()
+
+    @property
+    def waits(self) -> bool:
+        return True
+
     def times(self, tensor: DeviceArray, factor: float) -> DeviceArray:
-        return self._elements("times", tensor, np.array(factor, tensor.dtype))
+        return self._elements("times", tensor, self._number(factor, tensor.type.dtype))
 
     def over(self, tensors: Sequence[DeviceArray], divisor: float) -> list[DeviceArray]:
-        dtypes: dict[str, DType] = {tensor.type.dtype: tensor.type.dtype for tensor in tensors}
-        divisors = self.place({name: np.array(divisor, NUMPY_DTYPE[dtype]) for name, dtype in dtypes.items()}, dtypes)
-        return self._each("over", tensors, [divisors[tensor.type.dtype] for tensor in tensors])
+        return self._each("over", tensors, [self._number(divisor, tensor.type.dtype) for tensor in tensors])
 
     def with_row(self, current: DeviceArray, committed: DeviceArray, row: int, value: DeviceArray) -> DeviceArray:
         fresh = current
@@ -80,25 +96,39 @@ class DeviceArrays:
         copy_array(self.pool, fresh[row], value)
         return fresh
 
-    def global_norm(self, gradients: Iterable[DeviceArray]) -> float:
-        every = list(gradients)
+    def global_norm(self, gradients: Iterable[DeviceArray]) -> DeviceArray:
+        every = [gradient for gradient in gradients if gradient.type.size]
         known = [gradient.squares for gradient in every if gradient.squares is not None]
-        rest = [gradient for gradient in every if gradient.squares is None and gradient.type.size]
-        sums = self._numbers("squares", rest) + self._numbers("total", known)
+        rest = [gradient for gradient in every if gradient.squares is None]
+        if not every:
+            return self._number(0.0, "f64")
+        sums = self._sums_of(len(every))
+        places = [DeviceArray(_NUMBER, sums.memory, sums.offset + number * VECTOR) for number in range(len(every))]
+        self._folded("squares", rest, places[: len(rest)])
+        self._folded("total", known, places[len(rest) :])
         for gradient in every:
             gradient.squares = None
-        return math.sqrt(sum(map(float, sums)))
+        (norm,) = self.kernels("norm", (sums.type,))([sums])
+        return norm
 
-    def clip(self, gradients: dict[str, DeviceArray], norm: float, limit: float) -> None:
+    def clip(self, gradients: dict[str, DeviceArray], norm: DeviceArray, limit: float) -> None:
+        factors = dict(zip(("f64", "f32", "bf16"), self.factors(norm, limit), strict=True)) if gradients else {}
         for path, gradient in gradients.items():
-            factor = clip_factor(gradient.dtype, norm, limit)
-            if factor < 1:
-                gradients[path] = self.times(gradient, factor)
+            gradients[path] = self._elements("times", gradient, factors[gradient.type.dtype])
+
+    def factors(
+        self, norm: DeviceArray, limit: float, into: Sequence[DeviceArray | None] = ()
+    ) -> Sequence[DeviceArray]:
+        """What gradients of f64, f32 and bf16 are multiplied by to be clipped: numbers of these types."""
+        limits = [self._number(limit, "f64"), self._number(limit, "f32")]
+        return self.kernels("factors", (norm.type,))([norm, *limits], into)
+
+    def finite(self, tensors: Mapping[str, DeviceArray]) -> dict[str, DeviceArray]:
+        floats = {name: tensor for name, tensor in tensors.items() if tensor.type.is_float and tensor.type.size}
+        return dict(zip(floats, self._folded("finite", list(floats.values())), strict=True))
 
     def first_not_finite(self, tensors: Mapping[str, DeviceArray]) -> str | None:
-        floats = {name: tensor for name, tensor in tensors.items() if tensor.type.is_float and tensor.type.size}
-        answers = self._numbers("finite", list(floats.values()))
-        return next((name for name, answer in zip(floats, answers, strict=True) if not answer.numpy()), None)
+        return next((name for name, finite in self.finite(tensors).items() if not finite.numpy()), None)
 
     def release(self) -> None:
         self.pool.release()
@@ -152,7 +182,24 @@ class DeviceArrays:
             made[place] = DeviceArray(tensors[place].type, result.memory, result.offset)
         return made
 
-    def _numbers(self, function: Function, tensors: Sequence[DeviceArray]) -> list[DeviceArray]:
+    def _folded(
+        self, function: Function, tensors: Sequence[DeviceArray], into: Sequence[DeviceArray | None] = ()
+    ) -> list[DeviceArray]:
         """A function that gives a number for each, all in one call; of tensors that have elements."""
         flat = [as_one_axis(tensor) for tensor in tensors]
-        return self.kernels(function, tuple([x.type for x in flat]))(flat) if flat else []
+        return self.kernels(function, tuple([x.type for x in flat]))(flat, into) if flat else []
+
+    def _number(self, value: float, dtype: DType) -> DeviceArray:
+        """A number that kernels take step after step, which is uploaded once."""
+        if (value, dtype) not in self._numbers:
+            array = np.array(value, NUMPY_DTYPE[dtype])
+            self._numbers[value, dtype] = upload(self.pool, array, TensorType((), dtype))
+        return self._numbers[value, dtype]
+
+    def _sums_of(self, count: int) -> DeviceArray:
+        """Where so many sums of squares go, with zeros behind each."""
+        if count not in self._sums:
+            sums = self._sums[count] = self.pool.array(sums_type(count))
+            self.pool.stream.fill(sums.address, 0, sums.type.nbytes)
+            self.pool.writes += 1
+        return self._sums[count]

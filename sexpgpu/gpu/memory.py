@@ -63,7 +63,6 @@ class Pool:
     _closed: bool = field(default=False, init=False)
     _faults: DeviceArray | None = field(default=None, init=False)
     _scale: DeviceArray | None = field(default=None, init=False)
-    _scaled: tuple[float, float] = field(default=(1.0, 1.0), init=False)
 
     def block(self, nbytes: int) -> Block:
         """A block of `nbytes` or more. Its contents are undefined."""
@@ -95,25 +94,14 @@ class Pool:
         return self._faults.address
 
     @property
-    def scale(self) -> int:
-        """The address of what updates multiply gradients by, which is 1 until it is set."""
+    def scales(self) -> list[DeviceArray]:
+        """What updates multiply gradients by, f64[] and behind it f32[], which are 1 until they are written."""
         if self._scale is None:
             self._scale = self.array(_SCALE)
-            self._write_scale(self._scale)
-        return self._scale.address
-
-    def set_scale(self, f32: float, f64: float) -> None:
-        """Let updates that run from now on multiply gradients of f64 by one number, and others by the other."""
-        if (f32, f64) != self._scaled:
-            self._scaled = f32, f64
-            if self._scale is not None:
-                self._write_scale(self._scale)
-
-    def _write_scale(self, scale: DeviceArray) -> None:
-        words = np.zeros(1, _SCALES)
-        words["f32"], words["f64"] = self._scaled
-        self.stream.copy_in(scale.address, words)
-        self.writes += 1
+            self.stream.copy_in(self._scale.address, np.ones(1, _SCALES))
+            self.writes += 1
+        f64, f32 = TensorType((), "f64"), TensorType((), "f32")
+        return [DeviceArray(f64, self._scale.memory, 0), DeviceArray(f32, self._scale.memory, f64.nbytes)]
 
     def check(self) -> None:
         """`E-VALUE-101` where a kernel met an index that lies outside its axis."""

@@ -113,7 +113,7 @@ class DeviceProgram:
         return self._bound
 
     def _marks(self) -> Marks:
-        return {FAULTS: self._pool.faults, SCALE: self._pool.scale}
+        return {FAULTS: self._pool.faults, SCALE: self._pool.scales[0].address}
 
     def _on_device(self, inputs: Sequence[DeviceArray | NDArray[Any]]) -> list[DeviceArray]:
         """The inputs where kernels can read them: host arrays uploaded, parts of arrays that lie askew copied."""

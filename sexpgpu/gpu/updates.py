@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from attrs import frozen
 
-from sexpgpu.gpu.memory import DeviceArray, Pool
+from sexpgpu.gpu.arrays import DeviceArrays
+from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.plan.build import VECTOR
 from sexpgpu.plan.together import Together
 from sexpgpu.runtime.engine import Clip
-from sexpgpu.runtime.norm import clip_factor
-
-_SCALES = (np.float32, np.float64)
 
 
 @frozen(eq=False)
 class DeviceUpdates:
-    """Update graphs that run `together`, by the program of that plan."""
+    """Update graphs that run `together`, by the program of that plan. All calls clip, or none does."""
 
     graphs: frozenset[str]
     together: Together
     program: DeviceProgram
-    pool: Pool
+    arrays: DeviceArrays
 
     def __call__(self, calls: Sequence[Sequence[Any]], clip: Clip | None = None) -> list[list[DeviceArray]]:
         """The results for each parameter. Its new value lies where its gradient was, of which every element is read
@@ -44,10 +41,11 @@ class DeviceUpdates:
                 output = spec.outputs[place]
                 if output.role == "param" and output.type == gradient.type and gradient.address % VECTOR == 0:
                     into[place] = gradient
-        self.pool.set_scale(*[1.0 if clip is None else min(1.0, clip_factor(np.dtype(t), *clip)) for t in _SCALES])
+        if clip is not None:
+            self.arrays.factors(*clip, [*self.arrays.pool.scales, None])
         results = self.program(inputs, into)
         return [[results[place] for place in made] for made in self.together.results]
 
     def spoilt(self) -> bool:
         """Whether a parameter or state of the last call is not finite, as its kernels have seen."""
-        return self.pool.met_not_finite()
+        return self.arrays.pool.met_not_finite()

@@ -7,6 +7,7 @@ The loop holds them without looking inside; what it needs to know it asks of `Ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import numpy as np
@@ -55,6 +56,21 @@ class Arrays(Protocol):
         """left + right, of each pair; those in `left` belong to the callee."""
         ...
 
+    def together(self) -> AbstractContextManager[None]:
+        """What is asked for inside may wait until the host reads something, and then run as one."""
+        ...
+
+    def start(self) -> None:
+        """Begin with what was asked for and waits."""
+        ...
+
+    @property
+    def waits(self) -> bool:
+        """Whether asking for something is quick and reading a number waits until the device has done all before it, so
+        that a step had better read none until all of it was asked for.
+        """
+        ...
+
     def times(self, tensor: Tensor, factor: float) -> Tensor:
         """Every element times a number of its type; `tensor` belongs to the callee."""
         ...
@@ -67,12 +83,16 @@ class Arrays(Protocol):
         """`current` with another row; a copy while it still is `committed`, which stays as it is."""
         ...
 
-    def global_norm(self, gradients: Iterable[Tensor]) -> float:
-        """sqrt of the sum of all squares: these in the gradients' type, sums of thousands in double precision."""
+    def global_norm(self, gradients: Iterable[Tensor]) -> Tensor:
+        """sqrt of the sum of all squares: these in the gradients' type, sums of thousands in f64: f64[]."""
         ...
 
-    def clip(self, gradients: dict[str, Tensor], norm: float, limit: float) -> None:
+    def clip(self, gradients: dict[str, Tensor], norm: Tensor, limit: float) -> None:
         """Scale all gradients by min(1, limit / (norm + 1e-6)); they belong to the callee."""
+        ...
+
+    def finite(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Whether each tensor holds no NaN and no infinity: bool[]."""
         ...
 
     def first_not_finite(self, tensors: Mapping[str, Tensor]) -> str | None:
@@ -140,6 +160,16 @@ class HostArrays:
         # In place where that is possible: a step's gradients are as large as the model.
         return [np.asarray(np.add(x, y, out=_writeable(x))) for x, y in zip(left, right, strict=True)]
 
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def start(self) -> None:
+        """Nothing waits."""
+
+    @property
+    def waits(self) -> bool:
+        return False
+
     def times(self, tensor: Tensor, factor: float) -> Tensor:
         return np.asarray(np.multiply(tensor, tensor.dtype.type(factor), out=_writeable(tensor)))
 
@@ -152,11 +182,14 @@ class HostArrays:
         fresh[row] = value
         return fresh
 
-    def global_norm(self, gradients: Iterable[Tensor]) -> float:
-        return norm.global_norm(gradients)
+    def global_norm(self, gradients: Iterable[Tensor]) -> Tensor:
+        return np.float64(norm.global_norm(gradients))
 
-    def clip(self, gradients: dict[str, Tensor], norm_: float, limit: float) -> None:
-        norm.clip(gradients, norm_, limit)
+    def clip(self, gradients: dict[str, Tensor], norm_: Tensor, limit: float) -> None:
+        norm.clip(gradients, float(norm_), limit)
+
+    def finite(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: np.bool_(norm.is_finite(tensor)) for name, tensor in tensors.items()}
 
     def first_not_finite(self, tensors: Mapping[str, Tensor]) -> str | None:
         return norm.first_not_finite(tensors)

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sexpgpu.diag import Span
 from sexpgpu.experiment import Experiment, Graph
 
-Clip = tuple[float, float]
-"""The norm of all gradients, and what it is to be at most."""
 Array = NDArray[Any]
 Tensor = Any
 """An array of the engine's own kind, on its device; `runtime.arrays` says what may be done with one."""
+Clip = tuple[Tensor, float]
+"""The norm of all gradients, f64[], and what it is to be at most."""
 
 
 class Executable(Protocol):

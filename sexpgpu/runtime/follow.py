@@ -12,6 +12,7 @@ from sexpgpu.data.loader import OpenLoader
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.agree import require_agreement
 from sexpgpu.runtime.calls import Tensors, contexts_of
+from sexpgpu.runtime.feed import Feed
 from sexpgpu.runtime.loading import Loaders
 from sexpgpu.runtime.peers import Peers
 from sexpgpu.runtime.plan import Plan
@@ -46,8 +47,8 @@ class Follower:
                 require_agreement(self.done, self.team, self.tensors, self.experiment)
 
     def _step(self, step: int, stage: int) -> None:
-        self.trainer.stage = stage
-        self.trainer.loader = self.stages[stage]
+        self.trainer.feed.stage = stage
+        self.trainer.feed.loader = self.stages[stage]
         self.metrics |= self.trainer.run(step, self.tensors).metrics
         self.done = step + 1
 
@@ -61,5 +62,5 @@ def follower(team: Team, loaders: Loaders, plan: Plan, start: Start) -> Follower
     host = start.tensors or initial_tensors(calls, contexts, start.given)
     tensors = team.replicate(host, experiment)
     stages = list(loaders.stages(experiment.train_loader))
-    trainer = TrainStep(experiment, calls, stages[0], plan, contexts, team=team)
+    trainer = TrainStep(experiment, Feed(experiment.train_loader, stages[0], plan, contexts, team))
     return Follower(experiment, team, team.peers, trainer, tensors, stages, start.position.step)

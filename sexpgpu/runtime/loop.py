@@ -97,7 +97,7 @@ class Loop:
         started = time.perf_counter()
         step = self.done
         self.views.forget()
-        self.trainer.team.order(do="step", step=step, stage=self.trainer.stage)
+        self.trainer.team.order(do="step", step=step, stage=self.trainer.feed.stage)
         result = self.trainer.run(step, self.tensors)
         seconds = time.perf_counter() - started
         self._pace.add(seconds)
@@ -233,7 +233,7 @@ class Loop:
             name = each.evaluation.name
             self.status.update("evaluating", {"step": self.done})
             started = time.perf_counter()
-            report = each.run(self.done, index, self.tensors, self.signals.stopped, self.trainer.stage)
+            report = each.run(self.done, index, self.tensors, self.signals.stopped, self.trainer.feed.stage)
             if report is None:
                 return
             self.evaluated.append(name)
@@ -262,8 +262,8 @@ class Loop:
         planned = [p.evaluation.name for p in self.passes if p.turns.planned(self.done)]
         if self.curriculum is None or not self.curriculum.due(planned):
             return
-        stage = self.curriculum.choose(self.done, self.trainer.stage, self.observed)
-        if stage != self.trainer.stage:
+        stage = self.curriculum.choose(self.done, self.trainer.feed.stage, self.observed)
+        if stage != self.trainer.feed.stage:
             name = self.experiment.train_loader.stages[stage].name
             self.events.write("annotation", self.done, name="stage", data={"stage": stage, "name": name})
             self.progress.say(f"step {self.done}  stage {name}")
@@ -271,8 +271,8 @@ class Loop:
 
     def use_stage(self, stage: int) -> None:
         """What reads the train loader reads that stage from now on."""
-        self.trainer.stage = self.generation.stage = stage
-        self.trainer.loader = self.generation.loader = self.stages[stage]
+        self.trainer.feed.stage = self.generation.stage = stage
+        self.trainer.feed.loader = self.generation.loader = self.stages[stage]
 
     def _checkpoint(self) -> None:
         asked = self.signals.take_checkpoint_request()
@@ -288,7 +288,7 @@ class Loop:
             self.skipped,
             tuple(self.evaluated),
             0,
-            stage=self.trainer.stage,
+            stage=self.trainer.feed.stage,
             observed=dict(self.observed),
             stacking=self.trainer.team.stacking.known,
         )

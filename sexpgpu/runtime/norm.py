@@ -12,7 +12,8 @@ from sexpgpu.runtime.engine import Array
 
 BLOCK = 8192
 """Elements whose squares are summed in their own type."""
-_EPSILON = 1e-6  # keeps the factor finite for a norm of zero, as in PyTorch's clip_grad_norm_
+EPSILON = 1e-6
+"""Keeps the factor finite for a norm of zero, as in PyTorch's clip_grad_norm_."""
 
 
 def global_norm(gradients: Iterable[Array]) -> float:
@@ -46,7 +47,7 @@ def clip(gradients: dict[str, Array], norm: float, limit: float) -> None:
 def clip_factor(dtype: np.dtype[Any], norm: float, limit: float) -> float:
     """limit / (norm + 1e-6) in the arithmetic of a float dtype, as a number of it."""
     real = dtype.type
-    factor: float = real(limit) / (real(norm) + real(_EPSILON))
+    factor: float = real(limit) / (real(norm) + real(EPSILON))
     return factor
 
 

@@ -7,7 +7,8 @@ the ranks', so that every rank has the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from attrs import define, field
@@ -97,6 +98,19 @@ class Team:
     @property
     def arrays(self) -> Sequence[Arrays]:
         return [calls.arrays for calls in self.calls]
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is asked of every rank inside may wait until the host reads something, and then run as one."""
+        with ExitStack() as stack:
+            for arrays in self.arrays:
+                stack.enter_context(arrays.together())
+            yield
+
+    def start(self) -> None:
+        """Let every rank begin with what it was asked for."""
+        for arrays in self.arrays:
+            arrays.start()
 
     def share(self, rank: int, microbatches: int) -> range:
         """The microbatches of a step that rank `rank` of this process runs, of so many in a whole step."""

@@ -21,6 +21,7 @@ from sexpgpu.runtime.engine import Engine
 from sexpgpu.runtime.evaluate import Pass
 from sexpgpu.runtime.events import EventStream
 from sexpgpu.runtime.faults import internal, told
+from sexpgpu.runtime.feed import Feed
 from sexpgpu.runtime.follow import follower
 from sexpgpu.runtime.generate import Generation
 from sexpgpu.runtime.keep import Keeper
@@ -282,7 +283,7 @@ def _run_in(
         loop = Loop(
             experiment=experiment,
             plan=plan,
-            trainer=TrainStep(experiment, calls, trained, plan, contexts, team=team),
+            trainer=TrainStep(experiment, Feed(experiment.train_loader, trained, plan, contexts, team)),
             passes=passes,
             views=views,
             generation=Generation(experiment, calls, contexts, plan, views, trained),

@@ -48,11 +48,15 @@ class _Update:
 
 @frozen
 class Updated:
-    """What the update graphs gave: parameters by path, states by `path/state`, the series that they report."""
+    """What the update graphs gave: parameters by path, states by `path/state`, the series that they report.
+
+    `finite` says of those parameters and states whose kernels do not look themselves whether they are.
+    """
 
     params: dict[str, Tensor] = field(factory=dict)
     states: dict[str, Tensor] = field(factory=dict)
     reported: dict[str, Tensor] = field(factory=dict)
+    finite: dict[str, Tensor] = field(factory=dict)
 
 
 @define
@@ -100,7 +104,12 @@ class Updates:
             given = [update.inputs(path, tensors, gradients.pop(path), context) for path, update in every]
             for (path, update), results in zip(every, self._updater(given, clip), strict=True):
                 found[path] = update, results
-        return self._named(found)
+        updated = self._named(found)
+        looked = {path for update in self._together for path in update.params}
+        made = (updated.params | updated.states).items()
+        unknown = {name: array for name, array in made if name.partition("/")[0] not in looked}
+        updated.finite.update(arrays.finite(unknown))
+        return updated
 
     def _named(self, found: Mapping[str, tuple[_Update, list[Tensor]]]) -> Updated:
         """What each parameter's update gave, in the order of the experiment's updates."""
@@ -122,11 +131,15 @@ class Updates:
 
     def first_not_finite(self, updated: Updated) -> str | None:
         """The name of the first new parameter or state that holds a NaN or an infinity."""
-        made = updated.params | updated.states
-        if self._updater is not None and not self._updater.spoilt():
-            alone = {path for update in self._alone for path in update.params}
-            made = {name: tensor for name, tensor in made.items() if name.partition("/")[0] in alone}
-        return self.calls.arrays.first_not_finite(made)
+        if self._updater is not None and self._updater.spoilt():
+            return self.calls.arrays.first_not_finite(updated.params | updated.states)
+        host = self.calls.arrays.host
+        return next((name for name, finite in updated.finite.items() if not host(finite)), None)
+
+    def drop(self) -> None:
+        """What was made last is not kept, whatever it was."""
+        if self._updater is not None:
+            self._updater.spoilt()
 
     def commit(self, tensors: Tensors, updated: Updated) -> None:
         """Put what the updates gave in the place of what it was made from, whose memory serves the next step."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
+from sexpgpu.dialects.bf16 import round_bf16
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.arithmetic import MANY, Arithmetic, Wanted, arithmetic_module
 from sexpgpu.driver.kernels import kernels_of
 from sexpgpu.driver.pipeline import EVERY
-from sexpgpu.gpu.arrays import DeviceArrays, Function
+from sexpgpu.gpu.arrays import DeviceArrays, Function, sums_type
 from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.plan.records import Launches
 from sexpgpu.runtime.arrays import HostArrays
+from sexpgpu.runtime.norm import clip_factor
 from sexpgpu.tensortype import DType, TensorType
 from tests.gpu.devices import Simulated, type_of
 
@@ -34,6 +37,8 @@ def arrays() -> DeviceArrays:
     sizes = {math.prod(shape) for shape in SHAPES}
     wanted = [Wanted(f, (type_of((n,), d),)) for f in ELEMENTS for n in sizes for d in DTYPES]
     wanted += [Wanted(f, (type_of((n,), d),)) for f in sorted(MANY) for n in sizes for d in DTYPES]
+    wanted += [Wanted("norm", (sums_type(count),)) for count in range(1, len(SHAPES) + 1)]
+    wanted.append(Wanted("factors", (type_of((), "f64"),)))
     with open_context() as context:
         plans = kernels_of(arithmetic_module(context, wanted), context, "cuda", EVERY)
     device = Simulated()
@@ -48,6 +53,10 @@ def numbers(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> np.ndarray:
 
 def placed(arrays: DeviceArrays, array: np.ndarray) -> DeviceArray:
     return arrays.place({"x": array}, {})["x"]
+
+
+def norm_of(arrays: DeviceArrays, tensors: Iterable[DeviceArray]) -> float:
+    return float(arrays.global_norm(tensors))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -84,9 +93,9 @@ def test_many_tensors_are_added_and_divided_in_one_call_over_the_first_of_them(
 def test_the_norm_is_that_of_the_host(dtype: DType, arrays: DeviceArrays) -> None:
     gradients = [numbers(shape, dtype, seed) for seed, shape in enumerate(SHAPES)]
     on_device = [placed(arrays, gradient) for gradient in gradients]
-    found = arrays.global_norm(on_device)
+    found = norm_of(arrays, on_device)
     assert found == pytest.approx(HostArrays().global_norm(gradients), rel=1e-6 if dtype == "f32" else 1e-14)
-    assert arrays.global_norm(on_device) == found
+    assert norm_of(arrays, on_device) == found
 
 
 def test_the_norm_takes_the_squares_that_came_with_a_gradient(arrays: DeviceArrays) -> None:
@@ -94,16 +103,16 @@ def test_the_norm_takes_the_squares_that_came_with_a_gradient(arrays: DeviceArra
     known, other = placed(arrays, np.full(8192, np.nan, np.float32)), numbers((3, 5), "f32")
     squares = np.square(numbers((20011,), "f64"))
     known.squares = placed(arrays, squares)
-    found = arrays.global_norm([known, placed(arrays, other)])
+    found = norm_of(arrays, [known, placed(arrays, other)])
     assert found == pytest.approx(math.sqrt(squares.sum() + np.square(other.astype(np.float64)).sum()), rel=1e-7)
-    assert math.isnan(arrays.global_norm([known])), "what came with it is there no more"
+    assert math.isnan(norm_of(arrays, [known])), "what came with it is there no more"
 
 
 def test_a_norm_keeps_what_float32_loses(arrays: DeviceArrays) -> None:
     """Each block of 8192 sums to 8192: a million of them would stand still in float32 alone."""
     one = np.full(20011, 1.0, np.float32)
     large = np.full(1, 4096.0 * 4096.0, np.float32)
-    found = arrays.global_norm([placed(arrays, large), placed(arrays, one)])
+    found = norm_of(arrays, [placed(arrays, large), placed(arrays, one)])
     assert found == math.sqrt(2.0**48 + 20011)
 
 
@@ -126,9 +135,17 @@ def test_clipping_scales_down_alone(arrays: DeviceArrays) -> None:
         wanted = {path: array.copy() for path, array in given.items()}
         HostArrays().clip(wanted, norm, limit)
         found = arrays.place(given, {})
-        arrays.clip(found, norm, limit)
+        arrays.clip(found, placed(arrays, np.array(norm)), float(limit))
         for path, array in wanted.items():
             assert np.array_equal(arrays.host(found[path]), array)
+
+
+@pytest.mark.parametrize("norm", [0.0, 1e-9, 0.3, 2.7182818, 1e30, math.inf])
+@pytest.mark.parametrize("limit", [1e-6, 1.0, 123.456])
+def test_factors_of_clipping_are_those_of_numpy(norm: float, limit: float, arrays: DeviceArrays) -> None:
+    found = [factor.numpy() for factor in arrays.factors(placed(arrays, np.array(norm)), limit)]
+    wanted = [min(1.0, clip_factor(np.dtype(dtype), norm, limit)) for dtype in ("f8", "f4")]
+    assert [factor.item() for factor in found] == [*wanted, round_bf16(np.array(wanted[1], "f4")).item()]
 
 
 def test_tensors_without_elements_are_passed_over(arrays: DeviceArrays) -> None:
@@ -138,8 +155,8 @@ def test_tensors_without_elements_are_passed_over(arrays: DeviceArrays) -> None:
     found = arrays.over(found, 4.0)
     assert [a.type.shape for a in found] == [(0, 4), (3, 5), (0, 4)]
     assert np.array_equal(arrays.host(found[1]), (x + x) / np.float32(4))
-    assert arrays.global_norm(found) == arrays.global_norm([found[1]]) > 0
-    assert arrays.global_norm([found[0]]) == 0
+    assert norm_of(arrays, found) == norm_of(arrays, [found[1]]) > 0
+    assert norm_of(arrays, [found[0]]) == 0
     assert arrays.first_not_finite({"empty": found[0], "x": found[1]}) is None
     spoilt = placed(arrays, np.full((3, 5), np.nan, np.float32))
     assert arrays.first_not_finite({"empty": found[0], "spoilt": spoilt}) == "spoilt"

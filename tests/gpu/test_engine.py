@@ -144,6 +144,36 @@ def test_a_step_that_is_not_finite_is_refused_and_explained(tmp_path: Path) -> N
     assert "not finite first: the result of log" in done.stderr
 
 
+@pytest.mark.parametrize("microbatches", [1, 2])
+def test_steps_whose_gradient_is_not_finite_change_nothing(microbatches: int, tmp_path: Path) -> None:
+    """The host looks when the updates were made of it: they are dropped, and the gradient's name is found again."""
+    model = "(defmodel net () (defparam table (2 3) :init (ones-init)) (forward (y) (gather table y)))"
+    prepare = "(defun prepare (batch) (values (field batch 'y) (field batch 'y)))"
+    # At a label of 1 the derivative of the root is that at 0.
+    objective = "(defun objective (rows labels) (mean (sqrt (square (- rows (cast (reshape labels '(1 1)) :float))))))"
+    evaluate = "(defun evaluate (rows labels) (metric 'loss (mean rows)))"
+    loader = "(defloader train-loader (:batch 1 :order :shuffle) (y ys))"
+    run = f"(defrun :steps 12 :microbatches {microbatches} :clip-norm 0.3 :max-skipped 99 :seed 3)"
+    optimizer = "(def optimizer (adam :lr 0.1))"
+    file = write(
+        tmp_path, model=model, prepare=prepare, objective=objective, evaluate=evaluate, loader=loader, run=run,
+        optimizer=optimizer,
+    )  # fmt: skip
+    names = ("train/loss", "optim/grad_norm")
+    told, found, params = [], [], []
+    for device in ("cpu", "sim"):
+        document, out = trained(file, device)
+        told.append([(each["code"], each["message"]) for each in document["diagnostics"]])
+        found.append(np.array([[each.get(name) for name in names] for each in steps(out)], float))
+        params.append(tensors(out))
+    assert told[0] == told[1]
+    refused = [number for number, each in enumerate(found[0]) if not np.isfinite(each).all()]
+    assert 0 < len(refused) < 12
+    assert any("gradient of model.table" in message for _, message in told[0])
+    assert np.allclose(found[0], found[1], rtol=1e-5, atol=1e-7, equal_nan=True)
+    assert all(np.allclose(params[1][key], array, rtol=1e-5) for key, array in params[0].items())
+
+
 def test_an_index_outside_its_axis_stops_the_run(tmp_path: Path) -> None:
     model = "(defmodel net () (defparam table (2 2) :init (zeros-init)) (forward (y) (gather table y)))"
     prepare = "(defun prepare (batch) (values (+ (field batch 'y) 1) (field batch 'y)))"

@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from bench.gpu.assemble import CHIPS, Assembling, lowered
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.dialects.context import open_context
 from sexpgpu.dialects.opdef import Array
+from sexpgpu.driver.arithmetic import Arithmetic, arithmetic_module, wanted_by
 from sexpgpu.driver.compile import compile_in, finish
-from sexpgpu.driver.pipeline import whole
+from sexpgpu.driver.kernels import kernels_of
+from sexpgpu.driver.pipeline import EVERY, whole
 from sexpgpu.experiment import Experiment, Graph
+from sexpgpu.gpu.arrays import DeviceArrays
 from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.program import DeviceProgram
 from sexpgpu.gpu.transfer import upload
@@ -98,6 +101,17 @@ def zoo(folder: Path, run: str) -> Path:
     return write(folder, model=model, optimizer=f"(def optimizer (optimizer-groups (sgd :lr 0.1) {groups}))", run=run)
 
 
+def looped(device: Simulated, experiment: Experiment) -> DeviceArrays:
+    """The loop's arithmetic on a device, for a run that clips."""
+    wanted = wanted_by(evolve(experiment, run=evolve(experiment.run, clip_norm=1.0)))
+    with open_context() as context:
+        plans = kernels_of(arithmetic_module(context, wanted), context, "cuda", EVERY)
+    functions = device.functions(plans)
+    return DeviceArrays(
+        device.pool, Arithmetic(wanted, plans, lambda plan: DeviceProgram(plan, functions, device.arena))
+    )
+
+
 def inputs_of(spec: Graph, rng: np.random.Generator) -> list[Array]:
     """What an update is given at step 3: numbers of either sign, squares where a state may be a mean of them."""
     found: list[Array] = []
@@ -153,9 +167,10 @@ def test_parameters_together_are_the_parameters_one_by_one(
 
     device = Simulated()
     program = DeviceProgram(found.together.plan, device.functions(many.plans), device.arena)
-    updates = DeviceUpdates(found.graphs, found.together, program, device.pool)
+    loop = looped(device, many.experiment)
+    updates = DeviceUpdates(found.graphs, found.together, program, loop)
     held = [placed(device, many.plans.plans[s].spec, each) for s, each in zip(symbols, given, strict=True)]
-    made = updates(held, clip)
+    made = updates(held, (loop.place({"norm": np.array(clip[0])}, {})["norm"], clip[1]))
     for graph, results, want, inputs in zip(calls, made, wanted, held, strict=True):
         spec = many.experiment.graphs[graph].offered
         for output, result, expected in zip(spec.outputs, results, want, strict=True):
@@ -202,7 +217,7 @@ def test_more_parameters_than_one_table_holds(tmp_path: Path) -> None:
     device = Simulated()
     functions = device.functions(many.plans)
     program = DeviceProgram(found.plan, functions, device.arena)
-    made = DeviceUpdates(frozenset(), found, program, device.pool)(
+    made = DeviceUpdates(frozenset(), found, program, looped(device, many.experiment))(
         [placed(device, p.spec, a) for p, a in zip(several, given, strict=True)]
     )
     alone = [DeviceProgram(plan, functions, device.arena) for plan in plans]
@@ -225,7 +240,7 @@ def test_one_element_that_is_not_finite_is_told_once(tmp_path: Path) -> None:
     assert all(len(params) == 1 for params in sizes)
     device = Simulated()
     program = DeviceProgram(found.together.plan, device.functions(many.plans), device.arena)
-    updates = DeviceUpdates(found.graphs, found.together, program, device.pool)
+    updates = DeviceUpdates(found.graphs, found.together, program, looped(device, many.experiment))
 
     def spoilt(number: int | None = None, element: int | slice = 0, role: str = "grad") -> bool:
         arrays = [[array.copy() for array in each] for each in given]

@@ -13,8 +13,10 @@ from sexpgpu.driver.devices import engine_of, opened, prepare_for
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.calls import Calls, contexts_of, placed
+from sexpgpu.runtime.feed import Feed
 from sexpgpu.runtime.loading import Loaders
 from sexpgpu.runtime.plan import make_plan
+from sexpgpu.runtime.ranks import Team
 from sexpgpu.runtime.step import TrainStep
 from sexpgpu.runtime.weights import initial_tensors
 from tests.gpu.kernels import launches_of
@@ -40,7 +42,9 @@ def trained(file: Path) -> tuple[list[float], int]:
         calls, contexts = Calls(engine, arrays), contexts_of(engine.experiment)
         loader = Loaders().open(engine.experiment.train_loader)
         plan = make_plan(engine.experiment.run, loader.order.epoch_batches, None)
-        trainer = TrainStep(engine.experiment, calls, loader, plan, contexts)
+        trainer = TrainStep(
+            engine.experiment, Feed(engine.experiment.train_loader, loader, plan, contexts, Team([calls]))
+        )
         tensors = placed(initial_tensors(calls, contexts, {}), engine.experiment, arrays)
         return [trainer.run(step, tensors).metrics["train/loss"] for step in range(STEPS)], mapped
 

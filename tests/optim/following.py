@@ -12,8 +12,10 @@ from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.driver.engine import CpuEngine
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.runtime.calls import Calls, Tensors, contexts_of
+from sexpgpu.runtime.feed import Feed
 from sexpgpu.runtime.loading import Loaders
 from sexpgpu.runtime.plan import make_plan
+from sexpgpu.runtime.ranks import Team
 from sexpgpu.runtime.step import TrainStep
 from sexpgpu.runtime.views import Views
 from sexpgpu.runtime.weights import initial_tensors
@@ -67,7 +69,9 @@ def steps_of(file: Path) -> list[Step]:
             calls, contexts = Calls(engine), contexts_of(engine.experiment)
             loader = Loaders().open(engine.experiment.train_loader)
             plan = make_plan(engine.experiment.run, loader.order.epoch_batches, None)
-            trainer = TrainStep(engine.experiment, calls, loader, plan, contexts)
+            trainer = TrainStep(
+                engine.experiment, Feed(engine.experiment.train_loader, loader, plan, contexts, Team([calls]))
+            )
             views = Views(engine.experiment, calls, plan, contexts)
             types = {p.path: p.type.dtype for p in engine.experiment.parameters}
             given = {f"model.{n}": STEPS[f"init {n}"].astype(NUMPY_DTYPE[types[f"model.{n}"]]) for n in NAMES}
