@@ -58,8 +58,8 @@ def train(file: Path, selected: Selection, device: str | None, flags: RunFlags) 
 def _train(file: Path, selected: Selection, where: Device, flags: RunFlags) -> int:
     from sexpgpu.dialects.context import open_context
     from sexpgpu.driver.compile import compile_in, sources_of
-    from sexpgpu.driver.devices import admitted, lowering_text, prepare_for, team_of
     from sexpgpu.driver.pipeline import Passes, skipping
+    from sexpgpu.driver.prepared import admitted, lowering_text, prepare_for, team_of
     from sexpgpu.lang.limits import run_deep
     from sexpgpu.runtime.run import RunOptions, run
 

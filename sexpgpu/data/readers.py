@@ -11,7 +11,8 @@ import numpy as np
 from sexpgpu.data.arrays import Array, array_header, read_arrays
 from sexpgpu.data.binary import read_binary
 from sexpgpu.data.bpe import read_bpe, read_vocabulary
-from sexpgpu.data.facts import bounds, check_parts, context_lines, record_type, window_count
+from sexpgpu.data.counts import bounds, context_lines, window_count
+from sexpgpu.data.facts import check_parts, record_type
 from sexpgpu.data.files import bad_file, shards
 from sexpgpu.data.jsonl import read_jsonl
 from sexpgpu.data.parquet import read_columns

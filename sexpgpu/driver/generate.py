@@ -13,7 +13,8 @@ from sexpgpu import knobs
 from sexpgpu.diag import Diagnostic, SxError, error, nearest
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
-from sexpgpu.driver.devices import admitted_generator, engine_of, opened, prepare_for
+from sexpgpu.driver.devices import opened
+from sexpgpu.driver.prepared import admitted_generator, engine_of, prepare_for
 from sexpgpu.experiment import Experiment, Generator
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.arrays import NoMemory

@@ -16,7 +16,7 @@ from sexpgpu.driver.pipeline import Passes, run_named, steps_of
 from sexpgpu.experiment import Graph
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.verify import faults
-from sexpgpu.trace.graph import Tracer
+from sexpgpu.trace.tracer import Tracer
 
 _NAME = re.compile(r"(\d+)-([a-z0-9-]+)\.mlir")
 

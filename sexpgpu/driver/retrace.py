@@ -11,8 +11,8 @@ from sexpgpu.lang.active import activated
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.passes.base import functions
 from sexpgpu.trace.assemble import SUMS, TRAIN
-from sexpgpu.trace.graph import Tracer
 from sexpgpu.trace.graphs import trace_evaluation, trace_train
+from sexpgpu.trace.tracer import Tracer
 
 
 def traced_again(done: Compilation, graph: str, rows: int, pipeline: str) -> Any:

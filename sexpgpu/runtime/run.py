@@ -16,7 +16,7 @@ from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.arrays import Arrays, HostArrays, NoMemory
 from sexpgpu.runtime.calls import Calls, contexts_of
 from sexpgpu.runtime.curriculum import Curriculum
-from sexpgpu.runtime.directory import RunDirectory, choose_directory, versions
+from sexpgpu.runtime.directory import RunDirectory, choose_directory
 from sexpgpu.runtime.engine import Engine
 from sexpgpu.runtime.evaluate import Pass
 from sexpgpu.runtime.events import EventStream
@@ -26,20 +26,19 @@ from sexpgpu.runtime.follow import follower
 from sexpgpu.runtime.generate import Generation
 from sexpgpu.runtime.keep import Keeper
 from sexpgpu.runtime.loading import Loaders
-from sexpgpu.runtime.loop import Loop, Outcome
+from sexpgpu.runtime.loop import Loop
 from sexpgpu.runtime.machines import meet, part
 from sexpgpu.runtime.manifest import manifest_json
 from sexpgpu.runtime.meeting import Stopped
-from sexpgpu.runtime.plan import Plan, evaluation_steps, make_plan, turns
-from sexpgpu.runtime.planned import peak_facts, peak_line, plan_line
+from sexpgpu.runtime.plan import Plan, make_plan, turns
 from sexpgpu.runtime.progress import Progress
 from sexpgpu.runtime.ranks import Team
 from sexpgpu.runtime.restore import require_checkpoint
 from sexpgpu.runtime.signals import Signals
-from sexpgpu.runtime.stacking import Stacking
 from sexpgpu.runtime.start import Start, begin, find_start
 from sexpgpu.runtime.status import Status
 from sexpgpu.runtime.step import TrainStep
+from sexpgpu.runtime.tell import tell_end, tell_error, tell_lowering, tell_peak, tell_plan, tell_stacking, tell_start
 from sexpgpu.runtime.views import Views
 
 _RETRY = frozenset({"E-CKPT-005", "E-IO-001", "E-IO-004"})  # faults that a retry may mend
@@ -205,43 +204,6 @@ def _failed(
     return RunResult(code, directory, step, steps, error=error, warnings=tuple(reports.records))
 
 
-def _tell_lowering(text: str, events: EventStream, progress: Progress, step: int) -> None:
-    """The lowering report, of a device that lowers anything."""
-    if text:
-        events.write("annotation", step, name="lowering", data={"text": text})
-        progress.say(text)
-
-
-def _tell_plan(arrays: Arrays, free: int | None, events: EventStream, progress: Progress, step: int) -> None:
-    """What the run will hold at once, of what the device had to give when it began."""
-    if arrays.planned is not None:
-        events.write("annotation", step, name="memory", data=arrays.planned.facts(free))
-        progress.say(plan_line(arrays.planned, free))
-
-
-def _tell_stacking(stacking: Stacking, events: EventStream, progress: Progress, step: int) -> None:
-    """How many microbatches a call runs, of a device that chooses."""
-    if stacking.why:
-        events.write("annotation", step, name="stacking", data=stacking.facts())
-        progress.say(stacking.row())
-
-
-def _tell_peak(arrays: Arrays, events: EventStream, progress: Progress, step: int) -> None:
-    """The peak that was reached, against the plan."""
-    if arrays.planned is not None:
-        told = (arrays.peak_bytes(), arrays.planned.total, arrays.captured())
-        events.write("annotation", step, name="memory", data=peak_facts(*told))
-        progress.say(peak_line(*told))
-
-
-def _tell_error(error: Diagnostic, step: int, events: EventStream | None, status: Status) -> None:
-    """The last event and the last status of a run that an error ends."""
-    if events is not None:
-        at = str(error.span) if error.span else None
-        events.write("error", step, code=error.code, message=error.message, at=at)
-    status.update("failed", {"step": step}, error)
-
-
 def _run_in(
     directory: RunDirectory,
     accepted: _Accepted,
@@ -264,7 +226,7 @@ def _run_in(
         directory.write_manifest(experiment, engine.device, loaders.fitted, options.sources, options.file)
         events = EventStream(directory.events, start.position.events, reports.add)
         events.append(start.position.waiting)
-        _open_stream(events, directory, engine, plan, start)
+        tell_start(events, directory, engine, plan, start)
         facts = {
             "run": directory.run_id,
             "manifest": manifest_json(experiment.manifest),
@@ -303,24 +265,24 @@ def _run_in(
             observed=dict(start.position.observed),
         )
         loop.use_stage(start.position.stage)
-        _tell_lowering(options.lowering, events, loop.progress, start.position.step)
-        _tell_plan(calls.arrays, free, events, loop.progress, start.position.step)
-        _tell_stacking(team.stacking, events, loop.progress, start.position.step)
+        tell_lowering(options.lowering, events, loop.progress, start.position.step)
+        tell_plan(calls.arrays, free, events, loop.progress, start.position.step)
+        tell_stacking(team.stacking, events, loop.progress, start.position.step)
         started = time.perf_counter()
         outcome = loop.run()
-        _tell_peak(calls.arrays, events, loop.progress, outcome.step)
-        code = _close(outcome, events, status, signals, time.perf_counter() - started)
+        tell_peak(calls.arrays, events, loop.progress, outcome.step)
+        code = tell_end(outcome, events, status, signals, time.perf_counter() - started)
         warnings = tuple(reports.records)
         return RunResult(code, directory.path, outcome.step, plan.stop, outcome.metrics, warnings=warnings)
     except (SxError, OSError, MemoryError, NoMemory) as fault:
         error = told(fault, directory.path)
         step = loop.done if loop is not None else accepted.start.position.step
-        _tell_error(error, step, events, status)
+        tell_error(error, step, events, status)
         return _failed(error, reports, directory.path, step, status.steps)
     except Exception as fault:
         # A fault of ours: it goes on to whoever called, but the directory is not to say that the run is under way.
         step = loop.done if loop is not None else accepted.start.position.step
-        _tell_error(internal(fault), step, events, status)
+        tell_error(internal(fault), step, events, status)
         raise
     finally:
         if events is not None:
@@ -337,57 +299,3 @@ def _require_turns(experiment: Experiment, loaders: Loaders, plan: Plan) -> None
                 opened.require_turns(count)
             except SxError as fault:
                 raise SxError(fault.diagnostic.at(loader.span)) from None
-
-
-def _open_stream(events: EventStream, directory: RunDirectory, engine: Engine, plan: Plan, start: Start) -> None:
-    """The first events: the checkpoint that the run goes on from, who runs, what it will do."""
-    experiment = engine.experiment
-    position = start.position
-    if start.own and start.checkpoint is not None:
-        # Its own event lies behind the point where the stream was cut.
-        events.write(
-            "checkpoint",
-            position.step,
-            path=f"{directory.checkpoints.name}/{start.checkpoint.name}",
-            nonce=start.nonce,
-            bytes=start.bytes,
-            seconds=0.0,
-        )
-    events.write(
-        "open",
-        position.step,
-        run=directory.run_id,
-        manifest=manifest_json(experiment.manifest),
-        device=engine.device,
-        versions=versions(experiment.manifest),
-        resumed=str(start.checkpoint) if start.checkpoint else None,
-        changed=[str(change) for change in start.changes],
-    )
-    events.write("annotation", position.step, name="plan", data=plan_facts(experiment, plan))
-
-
-def plan_facts(experiment: Experiment, plan: Plan) -> dict[str, object]:
-    """The plan in whole numbers: steps, batches, and the steps at which each pass has its turn."""
-    return {
-        "steps": plan.steps,
-        "stop": plan.stop,
-        "microbatches": plan.microbatches,
-        "batch": experiment.train_loader.batch,
-        "batches": plan.batches,
-        "epoch_batches": plan.epoch_batches,
-        "evaluations": {e.name: len(evaluation_steps(e, plan)) for e in experiment.evaluations},
-        "checkpoint_every": experiment.run.checkpoint_every,
-    }
-
-
-def _close(outcome: Outcome, events: EventStream, status: Status, signals: Signals, seconds: float) -> int:
-    """The last event, the final status, the exit code; `E-IO-004` where events are missing from the file."""
-    state = "finished" if outcome.finished else "stopped"
-    events.write("close", outcome.step, state=state, seconds=round(seconds, 3), metrics=outcome.metrics)
-    events.sync()
-    lost = events.lost()
-    if lost is not None:
-        raise lost
-    summary = {"step": outcome.step, "metrics": outcome.metrics, "seconds": round(seconds, 3)}
-    status.update("finished" if outcome.finished else "stopped", summary)
-    return 0 if outcome.finished or signals.number is None else 128 + signals.number

@@ -25,7 +25,7 @@ from sexpgpu.trace.contract import Contract, look_up
 from sexpgpu.trace.curriculum import trace_stages
 from sexpgpu.trace.declarations import Declarations, EvaluationValue, Flags, LoaderValue, StageValue
 from sexpgpu.trace.generators import trace_generator, try_flags
-from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.graphs import (
     parameters_reaching_loss,
     trace_evaluation,
@@ -45,6 +45,7 @@ from sexpgpu.trace.models import (
 )
 from sexpgpu.trace.optimizers import AssignedGroup, Slot, assign_groups
 from sexpgpu.trace.standins import made_by, stand_in_evaluations, stand_in_parameter, trace_model, unsaid
+from sexpgpu.trace.tracer import Tracer
 from sexpgpu.trace.untrained import untrained
 from sexpgpu.trace.updates import trace_state, trace_update, trace_view
 

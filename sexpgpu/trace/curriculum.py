@@ -14,10 +14,11 @@ from sexpgpu.lang.poison import Poison
 from sexpgpu.tensortype import DType, TensorType
 from sexpgpu.trace.contract import Contract
 from sexpgpu.trace.declarations import Declarations
-from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.graphs import LOOP_CONTEXT, shown_at
 from sexpgpu.trace.optimizers import context_plist
 from sexpgpu.trace.tensor import Reference, Tensor, TensorLike, as_tensor
+from sexpgpu.trace.tracer import Tracer
 
 CURRICULUM = "curriculum"
 _STAGE = TensorType((), "i32")

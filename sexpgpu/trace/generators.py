@@ -22,9 +22,10 @@ from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.builtins.control import leaves
 from sexpgpu.trace.builtins.observe import Batch
 from sexpgpu.trace.declarations import Flags, GeneratorValue, LoaderValue
-from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.optimizers import ContextScalar
 from sexpgpu.trace.tensor import Reference, Tensor, as_tensor
+from sexpgpu.trace.tracer import Tracer
 
 SPOKEN: Final = 3
 """Ids of the prompt that is tried: few, and the size of little else."""

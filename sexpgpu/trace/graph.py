@@ -8,27 +8,26 @@ calls for is located at the user's own form that led there, or else at the one t
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mlir import ir
 
 from sexpgpu.diag import CallSite, Span, SxError, error
 from sexpgpu.dialects.builder import Builder, Val
-from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.opdef import Move
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.signature import write_signature
-from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, RunConfig, SampleForm
-from sexpgpu.lang.active import active, spend_steps
+from sexpgpu.experiment import CONTEXT, Input, InputRole, Output, OutputRole, Reduction, SampleForm
+from sexpgpu.lang.active import active
 from sexpgpu.lang.conditions import Poisoned
 from sexpgpu.lang.faults import current_span, executing
-from sexpgpu.tensortype import DType, TensorType
+from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.spoken import spoken
+from sexpgpu.trace.tracer import Tracer
 
 if TYPE_CHECKING:
     from sexpgpu.trace.tensor import Tensor
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
 _COUNTERS = {"train": ("microbatch", "step", ""), "eval": ("microbatch", "", ""), "generate": ("", "", "trip")}
 """What the loop counts into the counters (microbatch, step, trip) of a stream's random numbers."""
 
-OPERATION_WORK: Final = 100
-"""Steps that an operation takes, so that a loop over tensors ends as any other."""
-COUNTED: Final = 16
-"""Operations whose work is counted at once."""
 _active: ContextVar[GraphTrace | None] = ContextVar("active graph", default=None)
 
 
@@ -65,46 +60,6 @@ def _noted(op: str, operands: Sequence[Tensor], fault: SxError) -> SxError:
     """The fault of an operation, which it names as the language does; and where the operands come from."""
     notes = tuple(note for t in operands for note in t.provenance())
     return SxError(spoken(op, fault.diagnostic).noting(*notes))
-
-
-class Tracer:
-    """The module that graphs are traced into, and the facts of the run that all of them share.
-
-    `sizes` says which knobs hold a size: errors about shapes name them.
-    """
-
-    def __init__(self, context: Context, run: RunConfig, sizes: Mapping[int, str]) -> None:
-        self.context = context
-        self.sizes = sizes
-        self.module = ir.Module.create(loc=context.location(None))
-        policy = ir.StringAttr.get(run.precision, context=context.mlir)
-        self.module.operation.attributes["sx.precision"] = policy
-        self.float_type: DType = "f64" if run.precision == "f64" else "f32"
-        self.seed = run.seed
-        self.steps = run.steps
-        self.microbatches = run.microbatches
-        self._symbols: Counter[str] = Counter()
-        self._checkpoints = 0
-        self._uncounted = 0
-        self.locations: dict[tuple[Span | None, Span | None, str], ir.Location] = {}
-
-    def next_checkpoint(self) -> int:
-        """A number for the next region that the backward pass computes again."""
-        self._checkpoints += 1
-        return self._checkpoints
-
-    def spend(self) -> None:
-        """Take the steps of an operation."""
-        self._uncounted += 1
-        if self._uncounted == COUNTED:
-            self._uncounted = 0
-            spend_steps(COUNTED * OPERATION_WORK)
-
-    def symbol(self, name: str) -> str:
-        """A function symbol for a graph's name that no other function of the module has."""
-        plain = re.sub(r"[^A-Za-z0-9_.$-]+", "_", name)
-        self._symbols[plain] += 1
-        return plain if self._symbols[plain] == 1 else f"{plain}_{self._symbols[plain]}"
 
 
 class GraphTrace:

@@ -17,11 +17,12 @@ from sexpgpu.lang.recovery import poison_of
 from sexpgpu.trace.builtins.observe import Batch
 from sexpgpu.trace.contract import Contract
 from sexpgpu.trace.declarations import EvaluationValue, LoaderValue
-from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.lacking import lacking_parameters
 from sexpgpu.trace.models import Buffer, Model, Parameter, site_of
 from sexpgpu.trace.optimizers import context_plist
 from sexpgpu.trace.tensor import TensorLike, as_tensor
+from sexpgpu.trace.tracer import Tracer
 
 LOOP_CONTEXT = ("step", "steps", "progress", "epoch", "stage")
 

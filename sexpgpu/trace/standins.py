@@ -16,8 +16,9 @@ from sexpgpu.lang.poison import Poison
 from sexpgpu.lang.session import Session
 from sexpgpu.trace.contract import Contract
 from sexpgpu.trace.declarations import EvaluationValue
-from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.models import Model, Parameter, name_tree, settle
+from sexpgpu.trace.tracer import Tracer
 
 ANY_SHAPE = (2, 3)
 

@@ -14,10 +14,11 @@ from sexpgpu.lang.builtin import show
 from sexpgpu.lang.foreign import Foreign
 from sexpgpu.lang.forms import one
 from sexpgpu.tensortype import TensorType
-from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.models import Parameter
 from sexpgpu.trace.optimizers import AssignedGroup, Optimizer, Slot, StateType, context_plist
 from sexpgpu.trace.tensor import Tensor, TensorLike, as_tensor, broadcast_to
+from sexpgpu.trace.tracer import Tracer
 
 UPDATE_CONTEXT = ("step", "steps", "progress", "epoch", "stage", "grad-norm", "loss")
 VIEW_CONTEXT = ("step", "steps", "progress", "epoch", "stage")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexpgpu.data.facts import facts, record_count, vocabulary_size
+from sexpgpu.data.counts import record_count
+from sexpgpu.data.facts import facts, vocabulary_size
 from sexpgpu.data.loader import open_loader
 from sexpgpu.data.mixing import mixed_count, places
 from sexpgpu.data.order import OrderName

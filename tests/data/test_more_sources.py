@@ -18,7 +18,8 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from sexpgpu.data.codec import codec_of
-from sexpgpu.data.facts import facts, record_count, record_type, vocabulary_size
+from sexpgpu.data.counts import record_count
+from sexpgpu.data.facts import facts, record_type, vocabulary_size
 from sexpgpu.data.readers import open_source
 from sexpgpu.data.source import (
     Arange,

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from sexpgpu.data import statistics
-from sexpgpu.data.facts import facts, record_count, record_type, vocabulary_size
+from sexpgpu.data.counts import record_count
+from sexpgpu.data.facts import facts, record_type, vocabulary_size
 from sexpgpu.data.readers import open_source
 from sexpgpu.data.source import (
     Arange,

@@ -24,9 +24,10 @@ from sexpgpu.lang.forms import NIL, Cons, all_values
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.session import Session
 from sexpgpu.passes.base import graphs
-from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.models import name_tree, settle
 from sexpgpu.trace.tensor import Tensor, as_tensor, pointwise
+from sexpgpu.trace.tracer import Tracer
 from tests.golden.tracing import cotangent, type_of
 
 Array = NDArray[Any]

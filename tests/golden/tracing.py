@@ -26,8 +26,9 @@ from sexpgpu.lang.session import Session
 from sexpgpu.passes.base import graphs
 from sexpgpu.tensortype import DType, TensorType
 from sexpgpu.trace.declarations import Declarations, declaring
-from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.tensor import Tensor, as_tensor
+from sexpgpu.trace.tracer import Tracer
 
 Array = NDArray[Any]
 DTYPES: dict[str, DType] = {

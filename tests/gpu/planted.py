@@ -13,8 +13,9 @@ from attrs import define, fields
 
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
-from sexpgpu.driver.devices import admitted, opened, prepare_for, team_of
+from sexpgpu.driver.devices import opened
 from sexpgpu.driver.pipeline import EVERY
+from sexpgpu.driver.prepared import admitted, prepare_for, team_of
 from sexpgpu.gpu.memory import DeviceArray
 from sexpgpu.gpu.sim import SimDriver
 from sexpgpu.lang.limits import run_deep

@@ -9,8 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 from sexpgpu.dialects.context import open_context
-from sexpgpu.driver import devices
+from sexpgpu.driver import prepared as preparing
 from sexpgpu.driver.compile import Compilation, compile_in
+from sexpgpu.driver.devices import Device, opened
 from sexpgpu.driver.stacking import Choosing, Chosen, choose
 from sexpgpu.experiment import Experiment
 from sexpgpu.lang.limits import run_deep
@@ -28,21 +29,21 @@ def by(*degrees: int) -> Iterator[None]:
     def chosen(experiment: Experiment, plans: DevicePlans, by: Choosing) -> Chosen:
         return Chosen(degrees, choose(experiment, plans, by).why, dict.fromkeys(degrees, 1e-3))
 
-    with patch.object(devices, "choose", chosen):
+    with patch.object(preparing, "choose", chosen):
         yield
 
 
 @contextmanager
 def prepared(
     file: Path, selection: Selection | None = None, kind: str = "sim"
-) -> Iterator[tuple[Compilation, devices.Device, Team]]:
+) -> Iterator[tuple[Compilation, Device, Team]]:
     """An experiment prepared for a device, the simulated one, or for as many as SEXPGPU_DEVICES names."""
-    with devices.opened(kind, several=True) as device, open_context() as context:
+    with opened(kind, several=True) as device, open_context() as context:
         done = compile_in(context, file, selection or Selection(), pipeline=None)
-        kernels = devices.prepare_for(done, device)
+        kernels = preparing.prepare_for(done, device)
         assert done.diagnostics.errors == []
-        assert devices.admitted(done, device, kernels) is None
-        yield done, device, devices.team_of(done, device, kernels)
+        assert preparing.admitted(done, device, kernels) is None
+        yield done, device, preparing.team_of(done, device, kernels)
 
 
 def trained(file: Path, out: Path, degrees: Collection[int], **options: Any) -> list[int]:

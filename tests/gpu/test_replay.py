@@ -10,7 +10,8 @@ from attrs import define, field
 
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
-from sexpgpu.driver.devices import engine_of, opened, prepare_for
+from sexpgpu.driver.devices import opened
+from sexpgpu.driver.prepared import engine_of, prepare_for
 from sexpgpu.gpu.arrays import DeviceArrays
 from sexpgpu.gpu.captures import ALTERNATE
 from sexpgpu.gpu.driver import Command

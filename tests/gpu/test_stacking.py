@@ -16,7 +16,8 @@ from sexpgpu.driver import stacking
 from sexpgpu.driver.compile import compile_in
 from sexpgpu.driver.degrees import degrees_of
 from sexpgpu.driver.device_memory import device_needs
-from sexpgpu.driver.devices import opened, prepare_for, stacking_of
+from sexpgpu.driver.devices import opened
+from sexpgpu.driver.prepared import prepare_for, stacking_of
 from sexpgpu.driver.stacking import Choosing, Chosen, choose, predict
 from sexpgpu.experiment import RunConfig
 from sexpgpu.gpu.choices import Choices

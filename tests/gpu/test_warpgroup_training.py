@@ -9,7 +9,8 @@ import pytest
 
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
-from sexpgpu.driver.devices import engine_of, opened, prepare_for
+from sexpgpu.driver.devices import opened
+from sexpgpu.driver.prepared import engine_of, prepare_for
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.calls import Calls, contexts_of, placed

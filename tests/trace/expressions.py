@@ -17,8 +17,9 @@ from sexpgpu.lang.forms import MV, NIL, Cons
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.passes.base import graphs
 from sexpgpu.tensortype import DType, TensorType
-from sexpgpu.trace.graph import GraphTrace, Tracer
+from sexpgpu.trace.graph import GraphTrace
 from sexpgpu.trace.tensor import Tensor, as_tensor
+from sexpgpu.trace.tracer import Tracer
 
 _DTYPES: dict[str, DType] = {
     "float64": "f64",

@@ -22,11 +22,12 @@ from sexpgpu.lang.forms import NIL
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.session import Session
 from sexpgpu.trace.declarations import Declarations, declaring
-from sexpgpu.trace.graph import GraphTrace, Tracer, current_graph
+from sexpgpu.trace.graph import GraphTrace, current_graph
 from sexpgpu.trace.graphs import trace_init
 from sexpgpu.trace.models import Buffer, Parameter, buffers_of, name_tree, parameters_of, settle
 from sexpgpu.trace.optimizers import AssignedGroup, Slot
 from sexpgpu.trace.standins import stand_in_parameter
+from sexpgpu.trace.tracer import Tracer
 from sexpgpu.trace.updates import trace_state, trace_update, trace_view
 from tests.trace.argument_cases import VALUES, Row, Varied, positional, rows, varied
 from tests.trace.surface import module_documentation

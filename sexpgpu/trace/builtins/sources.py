@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
-from sexpgpu.data import facts
+from sexpgpu.data import counts, facts
 from sexpgpu.data.files import present
 from sexpgpu.data.source import (
     NORMALIZE_KINDS,
@@ -295,4 +295,4 @@ def vocab_size(source: Any) -> int:
 @library.builtin("record-count", "(source)")
 def record_count(source: Any) -> int:
     """How many records a source has."""
-    return facts.record_count(source_argument("record-count", source), declarations().base)
+    return counts.record_count(source_argument("record-count", source), declarations().base)
