@@ -32,7 +32,8 @@ class Loop:
     `items` and `outs` give the axis that runs, one for each item and out; `reverse` starts at the last place, and
     outs lie where the items of their turn lay. The number of turns is the size of the items on their axes.
     `associative`: the first items are as many as the states and of their types, and the next states are what an
-    associative function makes of both, so turns may be combined with each other first.
+    associative function makes of both, so turns may be combined with each other first. `linear`: the derivative of
+    such a loop, whose next states are a linear function of the states and a term; turns may be composed first.
     """
 
     body: str
@@ -41,6 +42,7 @@ class Loop:
     outs: tuple[int, ...]
     reverse: bool = False
     associative: bool = False
+    linear: bool = False
 
     def turns(self, operands: Sequence[TensorType]) -> int:
         """How often the body runs on operands of these types."""
@@ -99,6 +101,7 @@ def read_loop(declaration: Any) -> Loop | None:
         tuple(ir.DenseI64ArrayAttr(attributes["sx.outs"])),
         "sx.reverse" in attributes,
         "sx.associative" in attributes,
+        "sx.linear" in attributes,
     )
 
 
@@ -153,9 +156,8 @@ def call_loop(builder: Builder, module: Any, loop: Loop, name: str, operands: Se
         "sx.items": ir.DenseI64ArrayAttr.get(loop.items, context=mlir),
         "sx.outs": ir.DenseI64ArrayAttr.get(loop.outs, context=mlir),
     }
-    for name, holds in (("sx.reverse", loop.reverse), ("sx.associative", loop.associative)):
-        if holds:
-            attributes[name] = ir.UnitAttr.get(context=mlir)
+    flags = {"sx.reverse": loop.reverse, "sx.associative": loop.associative, "sx.linear": loop.linear}
+    attributes |= {flag: ir.UnitAttr.get(context=mlir) for flag, holds in flags.items() if holds}
     loc = builder.context.location(None)
     ip = ir.InsertionPoint(module.regions[0].blocks[0])
     ir.Operation.create("func.func", attributes=attributes, regions=1, loc=loc, ip=ip)

@@ -211,6 +211,7 @@ def _of_loop(
         (*kept_axes, *loop.items, *[loop.outs[j] for j in outs]),
         tuple(loop.items[i - first] for i in items),
         not loop.reverse,
+        linear=loop.associative,
     )
     operands = [
         *[received[i] or builder.constant(0, ins[i].type) for i in states],

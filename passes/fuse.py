@@ -27,6 +27,7 @@ from sexpgpu.passes.fusing.clusters import Cluster, Clustering
 from sexpgpu.passes.fusing.emit import emit, explain, write_bytes
 from sexpgpu.passes.fusing.grow import Target, grow
 from sexpgpu.passes.fusing.reading import Reading, read
+from sexpgpu.passes.fusing.recurrences import group_recurrences
 from sexpgpu.passes.fusing.repeat import repeat, widen
 
 TARGETS = ("cpu", "cuda")
@@ -67,6 +68,8 @@ class Fuse(Pass):
         outliner = Outliner(module, context)
         for func in graphs(module):
             if len(func.regions[0].blocks[0].arguments):
+                if self.target == "cuda":
+                    group_recurrences(func, outliner, context)
                 _fuse(read(func.operation, cut=self.target == "cpu"), cast(Target, self.target), outliner, tally)
         return str(tally)
 

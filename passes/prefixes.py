@@ -22,12 +22,15 @@ from mlir import ir
 from sexpgpu.diag import error
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
-from sexpgpu.dialects.loops import Loop, call_loop, close_body, function, inline, new_body, with_axis, without
+from sexpgpu.dialects.loops import Loop, call_loop, close_body, function, new_body, without
 from sexpgpu.dialects.movement import section
+from sexpgpu.dialects.opdef import Move
+from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.prefixes import PLACES, PREFIXES, read_mark
+from sexpgpu.dialects.read import attrs_of, op_name
 from sexpgpu.dialects.signature import type_of
 from sexpgpu.passes.base import Pass, functions
-from sexpgpu.passes.flow import read_flow
+from sexpgpu.passes.flow import operations_of, read_flow
 from sexpgpu.passes.gpu.recurrence import by_elements
 from sexpgpu.tensortype import TensorType
 
@@ -108,7 +111,7 @@ def _loop(module: Any, combine: Any, scan: _Scan, context: Context) -> None:
         firsts.append(section(builder, x, axis, 0, 1))
         states.append(builder("reshape", firsts[i], shape=without(x.type, axis).shape))
         rest.append(section(builder, x, axis, 1, x.type.shape[axis]))
-    turn = _turn(module, builder, combine, [v.type for v in states], axes)
+    turn = _turn(module, builder, combine, [v.type for v in states])
     loop = Loop(turn, len(states), axes, axes, associative=True)
     name = ir.StringAttr(combine.attributes["sym_name"]).value
     results = call_loop(builder, module, loop, f"{name}.scan", [*states, *rest])
@@ -124,19 +127,36 @@ def _loop(module: Any, combine: Any, scan: _Scan, context: Context) -> None:
                 op.attributes[name] = at.attributes[name]
 
 
-def _turn(module: Any, builder: Builder, combine: Any, types: Sequence[TensorType], axes: Sequence[int]) -> str:
-    """The body of the loop: of states and a place of each tensor, without the axis, the next states, which are outs."""
+def _turn(module: Any, builder: Builder, combine: Any, types: Sequence[TensorType]) -> str:
+    """The body of the loop: of states and a place of each tensor, without the axis, the next states, which are outs.
+
+    Elements are known by their numbers, so what moves none is left out, and functions of elements get the new shape.
+    """
     name = ir.StringAttr(combine.attributes["sym_name"]).value
     symbol, block = new_body(module, builder, f"{name}.turn", [*types, *types])
     inner = Builder(builder.context, ir.InsertionPoint(block), builder.location)
-    given = []
-    for argument, axis in zip(block.arguments, [*axes, *axes], strict=True):
-        value = Val(inner, argument, type_of(argument))
-        given.append(inner("reshape", value, shape=with_axis(value.type, axis, 1).shape).value)
-    _, results = inline(inner, combine, given)
-    following = [
-        inner("reshape", Val(inner, value, type_of(value)), shape=type.shape).value
-        for value, type in zip(results, types, strict=True)
-    ]
+    shape = types[0].shape
+    *ops, end = operations_of(combine)
+    taken = zip(combine.regions[0].blocks[0].arguments, block.arguments, strict=True)
+    moved = {old: Val(inner, new, type_of(new)) for old, new in taken}
+    others: dict[Any, Any] = {}
+    for op in ops:
+        inner.location = op.location
+        operands = list(op.operands)
+        if not any(value in moved for value in operands):
+            copy = op.clone(inner.ip)
+            for place, value in enumerate(operands):
+                copy.operands[place] = others[value]
+            others.update(zip(op.results, copy.results, strict=True))
+        elif isinstance(OPS[op_name(op)].kind, Move):
+            moved[op.results[0]] = moved[operands[0]]
+        else:
+            given = [moved[v] if v in moved else _reshaped(inner, others[v], shape) for v in operands]
+            moved[op.results[0]] = inner(op_name(op), *given, **attrs_of(op))
+    following = [moved[value].value for value in end.operands]
     close_body(block, [*following, *following], builder.location)
     return symbol
+
+
+def _reshaped(builder: Builder, value: Any, shape: tuple[int, ...]) -> Val:
+    return builder("reshape", Val(builder, value, type_of(value)), shape=shape)

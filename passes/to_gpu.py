@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, ClassVar, cast
@@ -127,12 +126,8 @@ class _Device:
         operations = operations_of(func)
         for op, behind in pairwise(operations):
             if (found := loop_of(op)) is not None:
-                if (recurrence := recurrence_of(self.context, op, *found)) is not None:
-                    operands, results = list(dict.fromkeys(op.operands)), list(op.results)
-                    call, _ = self._outliner.outline(
-                        "scan", [op], behind, copied=(), operands=operands, results=results
-                    )
-                    self._call(call, views, partial(lower_recurrence, recurrence=recurrence))
+                if recurrence_of(self.context, op, *found) is not None:
+                    self._call(self._outlined("scan", op, behind), views)
                     continue
                 self._loop(op, found[0], views)
                 self._lower_body(found[1])
@@ -240,16 +235,18 @@ class _Device:
             views.append(back.owner)
         return ops, results, views
 
-    def _call(
-        self, call: Any, views: Views, write: Lower | None = None, squares: GradientSquares | None = None
-    ) -> None:
-        """Kernels for a group, by `write` where its family is not to say, with the `squares` of a gradient."""
+    def _call(self, call: Any, views: Views, squares: GradientSquares | None = None) -> None:
+        """Kernels for a group, with the `squares` of a gradient."""
         found = group_of(call)
         assert found is not None
         group, func = found
         layouts = tuple([views.layout(v) for v in call.operands])
         zeros = zero_operands(call) if group.family == "attention" else frozenset()
-        text = func.operation.get_asm(use_local_scope=True).replace(f"@{group.symbol}(", "@(", 1)
+        text = _unnamed(func)
+        loop = _loop_in(func) if group.family == "scan" else None
+        if loop is not None:
+            name = ir.FlatSymbolRefAttr(loop.attributes["callee"]).value
+            text = text.replace(f"@{name}(", "@(") + _loop_text(loop)
         self.calls += 1
         place = squares.place(call, group) if squares is not None else -1
         members = members_of(call)
@@ -262,7 +259,8 @@ class _Device:
                 squares.give(call, place, tiles)
             return
         task = Task(self.target, group.symbol, primitive_flow(self.context, func), layouts, self.tf32, place)
-        lowered = write(task) if write is not None else self._of_many(task, members) or _lower(group.family, task)
+        lowered = self._recurrence(task, loop) if loop is not None else self._of_many(task, members)
+        lowered = lowered or _lower(group.family, task)
         whole = Task(self.target, group.symbol, read_flow(func), layouts, self.tf32)
         write_launches(func, evolve(lowered, library=library_for(group.family, whole, zeros)))
         self.kernels += len(lowered.kernels)
@@ -274,6 +272,33 @@ class _Device:
     def _of_many(self, task: Task, members: Members | None) -> Launches | None:
         """Kernels that update many tensors at once, where a group is an update that has such."""
         return lower_many(task, members, self._many) if members is not None else None
+
+    def _recurrence(self, task: Task, op: Any) -> Launches:
+        """The kernel of a group around a loop."""
+        found = loop_of(op)
+        assert found is not None
+        recurrence = recurrence_of(self.context, op, *found)
+        assert recurrence is not None
+        return lower_recurrence(task, recurrence)
+
+
+def _unnamed(func: Any) -> str:
+    """The text of a function without its name."""
+    name = ir.StringAttr(func.attributes["sym_name"]).value
+    return cast(str, func.operation.get_asm(use_local_scope=True)).replace(f"@{name}(", "@(", 1)
+
+
+def _loop_in(func: Any) -> Any:
+    """The loop of a group that is one, else None."""
+    return next((op for op in operations_of(func) if loop_of(op) is not None), None)
+
+
+def _loop_text(op: Any) -> str:
+    """What the loop does that an operation calls."""
+    found = loop_of(op)
+    assert found is not None
+    loop, body = found
+    return repr(evolve(loop, body="")) + _unnamed(body)
 
 
 def _lower(family: Family, task: Task) -> Launches:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from attrs import evolve
 from mlir import ir
 
 from sexpgpu.dialects.builder import Builder, Val
@@ -53,13 +54,12 @@ def _prune(op: Any, loop: Loop, body: Any, module: Any, context: Context) -> boo
     values = dict(zip([arguments[i] for i in taken], new.arguments, strict=True))
     _copy(block, live, values, ir.InsertionPoint(new))
     close_body(new, [values[returned[i]] for i in given], op.location)
-    smaller = Loop(
-        symbol,
-        len(states),
-        tuple(loop.items[i - first] for i in items),
-        tuple(loop.outs[i - first] for i in given if i >= first),
-        loop.reverse,
-        loop.associative,
+    smaller = evolve(
+        loop,
+        body=symbol,
+        states=len(states),
+        items=tuple(loop.items[i - first] for i in items),
+        outs=tuple(loop.outs[i - first] for i in given if i >= first),
     )
     operands = [Val(builder, op.operands[i], type_of(op.operands[i])) for i in taken]
     results = call_loop(builder, module, smaller, ir.FlatSymbolRefAttr(op.attributes["callee"]).value, operands)

@@ -2,47 +2,38 @@
 
     h = a[t] * h + b[t]          a thread for each element of h, which stays in a register
 
-Nothing of a turn goes to memory but its outs. What several turns read is asked for before the first of them computes,
-so that memory is waited for once for all of them.
+Where the elements are too few to fill a GPU and turns may be combined first, several threads share an element
+(`associative.py`). What is made of the outs beside the loop, a place before them, is written there at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from attrs import define, evolve, frozen
+from attrs import define, field, frozen
 
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.loops import Loop
 from sexpgpu.dialects.opdef import Constant, Dense, Move, Pointwise, Random
 from sexpgpu.dialects.signature import type_of
+from sexpgpu.passes.gpu.assembled import assembled, makers_of
+from sexpgpu.passes.gpu.associative import Summaries, summaries_of
 from sexpgpu.passes.gpu.elements import Elements
 from sexpgpu.passes.gpu.kernel import WARP, Index, Kernel, Reg
-from sexpgpu.passes.gpu.layout import Layout, Place
+from sexpgpu.passes.gpu.layout import Place
 from sexpgpu.passes.gpu.lines import MULTIPROCESSORS
-from sexpgpu.passes.gpu.memory import Operand, load, store
+from sexpgpu.passes.gpu.memory import Operand, store
 from sexpgpu.passes.gpu.primitive import primitive_flow
+from sexpgpu.passes.gpu.scalar import REGISTER
+from sexpgpu.passes.gpu.stretches import Stretches, exchanged
 from sexpgpu.passes.gpu.task import Task
+from sexpgpu.passes.gpu.turns import Recurrence, Sink, Turns, kept, row
 from sexpgpu.plan.dataflow import Dataflow, Node
 from sexpgpu.plan.records import Launches
 
 _THREADS = 256
-_AHEAD = 4
-"""Turns whose items are read before the first of them computes."""
-_LONG = 96
-"""Operations of a body from which on one turn at a time is code enough."""
-
-
-@frozen(eq=False)
-class Recurrence:
-    """A loop with its body as operations on elements."""
-
-    loop: Loop
-    turns: int
-    body: Dataflow
 
 
 def recurrence_of(context: Context, op: Any, loop: Loop, body: Any) -> Recurrence | None:
@@ -98,105 +89,97 @@ def _anywhere(node: Node) -> bool:
 
 
 def lower(task: Task, recurrence: Recurrence) -> Launches:
-    """One kernel; the task's only operation is the loop."""
-    (node,) = task.flow.nodes
-    flow = recurrence.body
-    shape = flow.types[flow.results[0]].shape
+    """One kernel; the task's only loop is this, and what else there is is made of its results."""
+    shape = recurrence.shape
     size = math.prod(shape)
-    threads = min(_THREADS, max(WARP, -(-size // (2 * MULTIPROCESSORS)) // WARP * WARP))
-    blocks = -(-size // threads)
+    summaries = summaries_of(recurrence)
+    stretches = Stretches.of(size, recurrence, summaries.bytes) if summaries is not None else None
+    if stretches is None:
+        threads = min(_THREADS, max(WARP, -(-size // (2 * MULTIPROCESSORS)) // WARP * WARP))
+        blocks = -(-size // threads)
+    else:
+        threads, blocks = stretches.threads, -(-size // stretches.channels)
     results = [task.result(place) for place in range(len(task.results))]
     k, tensors = task.begin(list(range(task.flow.given)), results, blocks, threads)
-    number = k.add(k.mul(k.block_number(), threads), k.thread())
-    walk = _Walk(k, recurrence, [tensors[v] for v in node.ins], [tensors[a] for a in results], shape)
-    if blocks * threads == size:
-        walk.write(number)
-    else:
+    ends = _Ends.of(task, recurrence, tensors)
+    turns = Turns(k, recurrence, [tensors[v] for v in ends.node.ins], ends.sinks)
+    if summaries is None or stretches is None:
+        number = k.add(k.mul(k.block_number(), threads), k.thread())
         with k.when(k.below(number, size)):
-            walk.write(number)
+            ends.write(k, number, turns.write(number, 0, recurrence.turns, turns.first_states(number)))
+    else:
+        _write_by_stretches(turns, ends, summaries, stretches)
     k.end()
     return task.lowered()
 
 
+def _write_by_stretches(turns: Turns, ends: _Ends, summaries: Summaries, stretches: Stretches) -> None:
+    k, size = turns.kernel, math.prod(turns.recurrence.shape)
+    stretch = k.div(k.thread(), stretches.channels)
+    number = k.add(k.mul(k.block_number(), stretches.channels), k.rem(k.thread(), stretches.channels))
+    inside = k.below(number, size)
+    known = k.select(inside, k.reg(number), k.reg(size - 1))  # threads past the end repeat what the last one computes
+    first = k.mul(stretch, stretches.length)
+    count = stretches.count(k, first)
+    own = summaries.along(turns, known, first, count)
+    states = exchanged(turns, known, summaries, stretches, stretch, own)
+    with k.when(inside):
+        last = turns.write(known, first, count, states)
+        with k.when(k.compare("eq", k.reg(stretch), k.reg(stretches.number - 1))):
+            ends.write(k, known, last)
+
+
+@frozen(eq=False)
+class _Edge:
+    """A result that is written behind the last turn: at the first place of `axis`, or wholly.
+
+    `value` is the one that it is, None for 0.
+    """
+
+    operand: Operand
+    value: int | None
+    axis: int | None
+
+
 @define(eq=False)
-class _Walk:
-    """The turns of one thread; `operands` and `results` are those of the loop."""
+class _Ends:
+    """Where what the loop's node makes goes, and what is made of it."""
 
-    kernel: Kernel
-    recurrence: Recurrence
-    operands: Sequence[Operand]
-    results: Sequence[Operand]
-    shape: tuple[int, ...]
+    flow: Dataflow
+    node: Node
+    given: list[Operand]
+    sinks: list[list[Sink]]
+    edges: list[_Edge] = field(factory=list)
 
-    def write(self, number: Index) -> None:
-        """All turns of the element with this number."""
-        k, loop, turns = self.kernel, self.recurrence.loop, self.recurrence.turns
-        states = [load(k, operand, self._at(number), 0) for operand in self.operands[: loop.states]]
-        ahead = 1 if len(self.recurrence.body.nodes) > _LONG else _AHEAD
-        whole = turns // ahead * ahead
-        if whole:
-            with k.loop(0, whole, ahead, states) as chunk:
-                chunk.next(*self._turns(number, chunk.index, ahead, chunk.carried))
-            states = chunk.results
-        if whole < turns:
-            states = self._turns(number, whole, turns - whole, states)
-        for operand, state in zip(self.results, states, strict=False):
-            store(k, operand, self._at(number), state, 0)
+    @classmethod
+    def of(cls, task: Task, recurrence: Recurrence, tensors: dict[int, Operand]) -> _Ends:
+        flow, loop = task.flow, recurrence.loop
+        (node,) = [node for node in flow.nodes if node.record is None]
+        makers = makers_of(flow)
+        outs = dict(zip(node.outs[loop.states :], loop.outs, strict=True))
+        found = cls(flow, node, [tensors[v] for v in range(flow.given)], [[] for _ in loop.outs])
+        for place, value in enumerate(task.results):
+            target = tensors[task.result(place)]
+            whole = assembled(flow, makers, value, outs)
+            if value in outs:
+                found.sinks[node.outs.index(value) - loop.states].append(Sink(target, outs[value]))
+            elif whole is not None:
+                axis = outs[whole.out]
+                found.sinks[node.outs.index(whole.out) - loop.states].append(Sink(target, axis, 1))
+                found.edges.append(_Edge(target, whole.first, axis))
+            else:
+                found.edges.append(_Edge(target, value, None))
+        return found
 
-    def _at(self, number: Index) -> Place:
-        """A place of its own for whoever asks: coordinates, once worked out, are those of a loop or condition."""
-        return Place(self.shape, None, known_number=number)
-
-    def _turns(self, number: Index, first: Index, count: int, states: Sequence[Reg]) -> list[Reg]:
-        """Write `count` turns from turn `first` on: the states behind them."""
-        k, recurrence, at = self.kernel, self.recurrence, self._at(number)
-        places = [self._place(k.add(first, turn)) for turn in range(count)]
-        elements = [Elements(k, recurrence.body, self._given(place), 0) for place in places]
-        for each in elements:
-            self._read(each, at)
-        current = list(states)
-        last = recurrence.loop.states
-        for place, each in zip(places, elements, strict=True):
-            each.known.update({number: partial(_kept, state) for number, state in enumerate(current)})
-            made = [each.at(value, at) for value in recurrence.body.results]
-            for axis, out, value in zip(recurrence.loop.outs, self.results[last:], made[last:], strict=True):
-                store(k, _row(k, out, axis, place), at, value, 0)
-            current = made[:last]
-        return current
-
-    def _place(self, turn: Index) -> Index:
-        """Where the items and outs of a turn lie."""
-        return self.kernel.sub(self.recurrence.turns - 1, turn) if self.recurrence.loop.reverse else turn
-
-    def _given(self, place: Index) -> list[Operand]:
-        """The operands of the body in the turn at a place."""
-        loop = self.recurrence.loop
-        first, behind = loop.states, loop.states + len(loop.items)
-        items = [
-            _row(self.kernel, operand, axis, place)
-            for operand, axis in zip(self.operands[first:behind], loop.items, strict=True)
-        ]
-        return [*self.operands[:first], *items, *self.operands[behind:]]
-
-    def _read(self, elements: Elements, at: Place) -> None:
-        """Ask for the items that functions of elements read at this place."""
-        flow, loop = self.recurrence.body, self.recurrence.loop
-        items = range(loop.states, loop.states + len(loop.items))
-        read = {v for node in flow.nodes if node.record and isinstance(node.record.kind, Pointwise) for v in node.ins}
-        for item in items:
-            if item in read and flow.types[item].shape == self.shape:
-                elements.at(item, at)
-
-
-def _kept(state: Reg, place: Place) -> Reg:
-    """The element of a state at the thread's place, which is the only one that is asked for."""
-    return state
-
-
-def _row(k: Kernel, operand: Operand, axis: int, place: Index) -> Operand:
-    """The part of a tensor at a place along an axis."""
-    layout = operand.layout
-    start = k.address(operand.pointer, k.mul(place, layout.strides[axis]))
-    rest = [i for i in range(len(layout.shape)) if i != axis]
-    shape, strides = (tuple(each[i] for i in rest) for each in (layout.shape, layout.strides))
-    return Operand(evolve(operand.pointer, value=start), Layout(shape, strides, layout.offset), operand.dtype)
+    def write(self, k: Kernel, number: Index, states: list[Reg]) -> None:
+        """What is made of the states behind the last turn, for the element with this number."""
+        known = {value: partial(kept, state) for value, state in zip(self.node.outs, states, strict=False)}
+        elements = Elements(k, self.flow, self.given, 0, dict(known))
+        for edge in self.edges:
+            dtype = edge.operand.dtype
+            if edge.value is None:
+                value = k.const(0, REGISTER[dtype])
+            else:
+                value = elements.at(edge.value, Place(self.flow.types[edge.value].shape, None, known_number=number))
+            target = edge.operand if edge.axis is None else row(k, edge.operand, edge.axis, 0)
+            store(k, target, Place(target.layout.shape, None, known_number=number), value, 0)
