@@ -175,8 +175,8 @@ def fma_f64(a: Array, b: Array, c: Array) -> Array:
 
 def fma_16(a: Array, b: Array, c: Array) -> Array:
     """a·b + c of 16-bit values widened to float32, as a float32 that one rounding to 16 bits makes exact."""
-    product = a.astype(np.float64) * b
-    return odd_f32(odd_sum(product, np.broadcast_to(c, product.shape).astype(np.float64)))
+    product, term = np.broadcast_arrays(a.astype(np.float64) * b, c.astype(np.float64))
+    return odd_f32(odd_sum(product, term))
 
 
 def add_f32(a: Array, b: Array, mode: str) -> Array:

@@ -256,6 +256,13 @@ def test_16_bit_factors_of_float32_sums(kind: str) -> None:
         compare(found, [exact(OPS[name], F32, "rz", x, int(z)) for x, z in zip(wide[0], c, strict=True)], F32)
 
 
+def test_a_product_that_is_the_same_in_all_lanes() -> None:
+    """Of two numbers that the code says, to which each lane adds its own."""
+    c = np.array([0x0000, 0x3F80, 0xC000], np.uint16)
+    found = one("{ .reg .b16 %u; mov.b16 %u, 0x4000; fma.rn.bf16 %o, %u, %u, %c; }", "u2", c=c)
+    assert found.tolist() == [0x4080, 0x40A0, 0x4000]
+
+
 def test_fused_sums_of_float64_between_two_neighbours() -> None:
     """The product's last bits decide: a sum that ends half way between two values, and a little above or below it."""
     rng = np.random.default_rng(9)

@@ -9,7 +9,7 @@ from sexpgpu.diag import Diagnostics
 from sexpgpu.dialects.context import Context, open_context
 from sexpgpu.dialects.opdef import Array
 from sexpgpu.driver.compile import new_session
-from sexpgpu.driver.pipeline import run_named
+from sexpgpu.driver.pipeline import Passes, run_named
 from sexpgpu.driver.planning import load
 from sexpgpu.experiment import RunConfig
 from sexpgpu.lang.active import activated
@@ -39,12 +39,12 @@ def run(text: str, *arrays: Array, gradients: bool = False, pipeline: str = "sha
     return run_deep(lambda: _run(text, arrays, gradients, pipeline))
 
 
-def traced_text(text: str, *arrays: Array, pipeline: str = "shared") -> str:
-    """The module of a scalar function and its gradients, as text."""
+def traced_text(text: str, *arrays: Array, pipeline: str = "shared", skip: frozenset[str] = frozenset()) -> str:
+    """The module of a scalar function and its gradients, as text, behind all passes but those to skip."""
 
     def work() -> str:
         with open_context() as context:
-            return str(_module(context, text, arrays, True, pipeline))
+            return str(_module(context, text, arrays, True, pipeline, skip))
 
     return run_deep(work)
 
@@ -70,7 +70,14 @@ def _run(text: str, arrays: tuple[Array, ...], gradients: bool, pipeline: str) -
         return program(inputs)
 
 
-def _module(context: Context, text: str, arrays: tuple[Array, ...], gradients: bool, pipeline: str) -> ir.Module:
+def _module(
+    context: Context,
+    text: str,
+    arrays: tuple[Array, ...],
+    gradients: bool,
+    pipeline: str,
+    skip: frozenset[str] = frozenset(),
+) -> ir.Module:
     diagnostics = Diagnostics()
     session = new_session(diagnostics)
     forms = session.evaluate_text(text, "test.sx")
@@ -88,7 +95,7 @@ def _module(context: Context, text: str, arrays: tuple[Array, ...], gradients: b
         for i, value in enumerate(_tensors(result)):
             graph.output("loss" if gradients and i == 0 else "value", str(i), as_tensor(value, "result"))
         graph.finish()
-    run_named(tracer.module, context, pipeline)
+    run_named(tracer.module, context, pipeline, Passes(skip))
     return tracer.module
 
 
