@@ -20,7 +20,8 @@ them, in about the same proportion.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Literal
 
 from attrs import evolve, frozen
@@ -58,6 +59,8 @@ WARPGROUP_SHARED = 228 * 1024
 
 Instruction = Literal["dot", "fma", "mma.m16n8k16", "mma.m16n8k8", "wgmma"]
 """Behind `fma`: of warps, which multiply bf16 and tf32 on tensor cores, and of warpgroups, which multiply bf16."""
+_SHARING: dict[Instruction, int] = {"dot": 1, "fma": 1, "mma.m16n8k16": 32, "mma.m16n8k8": 32, "wgmma": 128}
+"""Threads that make a share of a block's sums together."""
 
 
 @frozen
@@ -119,8 +122,7 @@ class Tiling:
     @property
     def workers(self) -> int:
         """Those of them that make sums."""
-        shares = self.rows // self.share[0] * (self.columns // self.share[1])
-        return shares * {"fma": 1, "dot": 1, "wgmma": 128}.get(self.instruction, 32)
+        return self.rows // self.share[0] * (self.columns // self.share[1]) * _SHARING[self.instruction]
 
     @property
     def by_warps(self) -> bool:
@@ -262,6 +264,7 @@ TF32 = (
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
+@lru_cache(maxsize=1024)
 def tiling_of(problem: Problem) -> Tiling:
     """The cheapest cut of a product that has elements and a depth."""
     return min(_cuts(problem), key=lambda tiling: clocks(problem, tiling))
@@ -274,12 +277,12 @@ def _cuts(problem: Problem) -> Iterator[Tiling]:
         tiling = evolve(kind, type=problem.register, passing=_passing(problem, kind))
         if tiling.threads * tiling.registers > REGISTERS or not _has_room(problem, tiling):
             continue
-        steps = tiling.steps(problem)
+        whole = tiling.steps(problem)
         for parts in _PARTS:
-            cut = evolve(tiling, parts=parts)
+            steps = -(-problem.depth // (tiling.depth * parts))
             # Each part has a step to do.
-            if (parts - 1) * cut.steps(problem) < steps:
-                yield evolve(cut, stages=max(2, min(kind.stages, cut.steps(problem) + 1)))
+            if (parts - 1) * steps < whole:
+                yield evolve(tiling, parts=parts, stages=max(2, min(kind.stages, steps + 1)))
 
 
 def _kinds(problem: Problem) -> tuple[Tiling, ...]:
@@ -315,9 +318,10 @@ def clocks(problem: Problem, tiling: Tiling) -> float:
     """The estimated time of a product under a cut."""
     if tiling.instruction == "dot":
         return _dots(problem, tiling)
-    turns = math.ceil(tiling.blocks(problem) / MULTIPROCESSORS)
-    waves, rest = divmod(turns, tiling.resident)
-    total = waves * _wave(problem, tiling, tiling.resident) + (_wave(problem, tiling, rest) if rest else 0)
+    resident = tiling.resident
+    wave = _waves(problem, tiling)
+    waves, rest = divmod(math.ceil(tiling.blocks(problem) / MULTIPROCESSORS), resident)
+    total = waves * wave(resident) + (wave(rest) if rest else 0)
     if tiling.parts > 1:
         moved = 2 * tiling.parts * problem.size * BYTES[tiling.type]
         total += LAUNCH + moved / (MULTIPROCESSORS * MEMORY)
@@ -332,15 +336,17 @@ def _dots(problem: Problem, tiling: Tiling) -> float:
     return LATENCY + max(issued, waves * problem.depth * LATENCY / 4)
 
 
-def _wave(problem: Problem, tiling: Tiling, resident: int) -> float:
-    """Clocks of as many blocks on one multiprocessor."""
+def _waves(problem: Problem, tiling: Tiling) -> Callable[[int], float]:
+    """Clocks of as many blocks on one multiprocessor as the function is given."""
     item = BYTES["bf16"] if problem.dtype == "bf16" else BYTES[tiling.type]
     loaded = (tiling.rows + tiling.columns) * tiling.depth * item / GLOBAL
     arithmetic = _arithmetic(tiling) + sum(_held(problem, tiling)) * FINDING * tiling.threads / 32 / 4
-    step = max(resident * max(arithmetic, _shared(tiling), loaded), LATENCY / (tiling.stages - 1))
+    each = max(arithmetic, _shared(tiling), loaded)
+    waiting = LATENCY / (tiling.stages - 1)
     # The sums pass through shared memory; results are written, and about as much is read with them.
     epilogue = tiling.rows * tiling.columns * (2 * BYTES[tiling.type] / 128 + 2 * item / GLOBAL)
-    return LATENCY + tiling.steps(problem) * step + resident * epilogue
+    steps = tiling.steps(problem)
+    return lambda blocks: LATENCY + steps * max(blocks * each, waiting) + blocks * epilogue
 
 
 def _arithmetic(tiling: Tiling) -> float:
