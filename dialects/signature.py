@@ -10,7 +10,8 @@ several microbatches (`sx.stacked`), `sx.part` says of which one an argument or 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from typing import Any, TypeVar, cast, get_args
 
 from mlir import ir
@@ -100,12 +101,13 @@ def read_outputs(func: Any) -> list[Output]:
     returned = terminator_of(func).operands
     rows = _rows(func, "res_attrs", len(returned))
     outputs = []
+    symbols = cache(partial(_symbols, func))  # few graphs give what groups make
     for value, row in zip(returned, rows, strict=True):
         role, name = _role(row, _OUTPUT_ROLES) or ("value", "")
         reduce = cast(Reduction, _string(row, "sx.reduce") or "mean")
         form = cast("SampleForm | None", _string(row, "sx.as"))
         then, part = _string(row, "sx.then"), _number(row, "sx.part")
-        outputs.append(Output(role, name, type_of(value), reduce, then, _place(value), form, part))
+        outputs.append(Output(role, name, type_of(value), reduce, then, _place(value, symbols), form, part))
     return outputs
 
 
@@ -122,22 +124,27 @@ def output_roles(func: Any) -> list[OutputRole]:
 def _roles(func: Any, key: str, known: dict[str, Any]) -> list[Any]:
     if key not in func.attributes:
         return []
-    return [next((role for name, role in known.items() if name in row), "value") for row in func.attributes[key]]
+    rows = func.attributes[key]
+    return [next((known[named.name] for named in row if named.name in known), "value") for row in rows]
 
 
-def _place(value: Any) -> Span | None:
+def _symbols(op: Any) -> ir.SymbolTable:
+    """The functions of the module around an operation."""
+    while op.parent is not None:
+        op = op.parent
+    return ir.SymbolTable(op.operation)
+
+
+def _place(value: Any, symbols: Callable[[], ir.SymbolTable]) -> Span | None:
     """Where the operation of a value was written, within the group that gives it; an argument has no place."""
     if isinstance(value.owner, ir.Block):
         return None
     op = value.owner.operation
     if op.name == "func.call":
-        module = op
-        while module.parent is not None:
-            module = module.parent
-        called = ir.SymbolTable(module.operation)[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+        called = symbols()[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
         if len(called.regions[0].blocks):
             returned = list(called.regions[0].blocks[0].operations)[-1].operands
-            return _place(returned[list(op.results).index(value)])
+            return _place(returned[list(op.results).index(value)], symbols)
     return span_of(op.location)
 
 

@@ -42,7 +42,7 @@ from sexpgpu.dialects.opdef import (
 )
 from sexpgpu.dialects.ops import OPS
 from sexpgpu.dialects.read import definition_of
-from sexpgpu.dialects.signature import type_of
+from sexpgpu.dialects.signature import input_roles, type_of
 from sexpgpu.passes.base import Pass, graphs
 from sexpgpu.passes.flow import operations_of, read_flow
 from sexpgpu.passes.gpu.annotation import write_launches
@@ -115,6 +115,7 @@ class _Device:
     _bodies: set[str] = field(factory=set, init=False)
     _known: dict[Hashable, tuple[str, Tiles | None]] = field(factory=dict, init=False)
     _many: dict[Hashable, Names] = field(factory=dict, init=False)
+    _updates: dict[str, bool] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._outliner = Outliner(self.module, self.context)
@@ -249,7 +250,7 @@ class _Device:
             text = text.replace(f"@{name}(", "@(") + _loop_text(loop)
         self.calls += 1
         place = squares.place(call, group) if squares is not None else -1
-        members = members_of(call)
+        members = members_of(call) if self._is_update(call.operation.parent) else None
         key = text, layouts, zeros, place, members
         if key in self._known:
             same, tiles = self._known[key]
@@ -268,6 +269,13 @@ class _Device:
         if squares is not None and task.tiles is not None:
             sum_up(func, place, task.tiles, self.context)
             squares.give(call, place, task.tiles)
+
+    def _is_update(self, func: Any) -> bool:
+        """Whether a graph takes a gradient."""
+        symbol = ir.StringAttr(func.attributes["sym_name"]).value
+        if symbol not in self._updates:
+            self._updates[symbol] = "grad" in input_roles(func)
+        return self._updates[symbol]
 
     def _of_many(self, task: Task, members: Members | None) -> Launches | None:
         """Kernels that update many tensors at once, where a group is an update that has such."""

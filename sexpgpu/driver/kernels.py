@@ -34,16 +34,17 @@ def prepare_kernels(done: Compilation, chip: str, decide: Decide) -> DevicePlans
         return None
     pipeline = whole("cuda", chip)
     done.chosen = None
-    identity = _key(done, pipeline)
+    identity = key = _key(done, pipeline)
     plans = _kept(done, identity)
     if plans is not None:
         done.chosen = decide(plans, identity)
         if done.chosen.degrees not in dict(plans.reports):
             # Kept for a device with other memory: those of these degrees are kept beside them.
             ask_for_stacks(done.traced, done.module, sorted({1, *done.chosen.degrees}))
-            plans = _kept(done, _key(done, pipeline))
+            key = _key(done, pipeline)
+            plans = _kept(done, key)
     if plans is None or (done.chosen is not None and done.chosen.degrees not in dict(plans.reports)):
-        plans = _compiled(done, chip, pipeline, decide, identity)
+        plans = _compiled(done, chip, pipeline, decide, identity, key)
     if plans is None or done.chosen is None:
         return None
     return evolve(plans, lowering=dict(plans.reports)[done.chosen.degrees])
@@ -66,12 +67,13 @@ def _kept(done: Compilation, key: str) -> DevicePlans | None:
     return kept
 
 
-def _compiled(done: Compilation, chip: str, pipeline: str, decide: Decide, identity: str) -> DevicePlans | None:
-    """The plans that the passes make, kept for the next run."""
+def _compiled(
+    done: Compilation, chip: str, pipeline: str, decide: Decide, identity: str, key: str
+) -> DevicePlans | None:
+    """The plans that the passes make, kept for the next run by a key."""
     from sexpgpu.passes.gpu.plans import modules_of
 
     passes, folder = done.passes, folder_for(done.passes)
-    key = _key(done, pipeline)
     planned: DevicePlans | None = None
 
     def observe(number: int, name: str, module: Any, timing: Timing | None) -> None:
