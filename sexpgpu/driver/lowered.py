@@ -9,7 +9,7 @@ from typing import Any
 from mlir import ir
 
 from sexpgpu import knobs
-from sexpgpu.dialects.groups import REASON, group_of
+from sexpgpu.dialects.groups import REASON
 from sexpgpu.dialects.locations import path_of, span_of
 from sexpgpu.dialects.opdef import Composite, Constant, Contract, Move, Window
 from sexpgpu.dialects.read import definition_of
@@ -22,10 +22,11 @@ from sexpgpu.driver.planning import plans_of
 from sexpgpu.experiment import Experiment
 from sexpgpu.passes.base import graphs
 from sexpgpu.passes.flow import operations_of
-from sexpgpu.passes.gpu.annotation import read_launches
+from sexpgpu.passes.gpu.calls import Groups
 from sexpgpu.passes.plan_memory import ARENA, LIVE, PEAK
 from sexpgpu.passes.raise_ import AS
 from sexpgpu.passes.recomputing.marks import BUDGET, CLONE, KEPT_ALL
+from sexpgpu.plan.records import Launches
 
 COMPOSITES = {"attention": "attention", "cross_entropy": "cross-entropy tail", "norm": "norms"}
 FAMILIES = {
@@ -56,7 +57,8 @@ def rows_of(done: Compilation) -> tuple[GraphRow, ...]:
     """A row for each graph that takes something, in the module's order; an optimizer group's updates as one."""
     experiment = done.experiment
     assert experiment is not None
-    rows = [_row(name, func) for name, func in functions_of(done)]
+    groups = Groups(done.module.operation)
+    rows = [_row(name, func, groups) for name, func in functions_of(done)]
     return tuple(_by_update(experiment, rows))
 
 
@@ -85,16 +87,16 @@ def _by_update(experiment: Experiment, rows: list[GraphRow]) -> Iterator[GraphRo
         yield summed(f"update {group}", mine)
 
 
-def _row(name: str, func: Any) -> GraphRow:
+def _row(name: str, func: Any, groups: Groups) -> GraphRow:
     ops = operations_of(func)[:-1]
-    every = [inner for op in ops for inner in _computing(op)]
+    every = [inner for op in ops for inner in _computing(op, groups)]
     kernels = [op for op in ops if not _is_free(op)]
     arena, live, peak = (_integer(func, attribute) for attribute in (ARENA, LIVE, PEAK))
     return GraphRow(
         name,
         nodes=len(every),
-        kernels=sum(map(_launched, kernels)),
-        groups=tuple(_groups(ops)),
+        kernels=sum(_launched(op, groups) for op in kernels),
+        groups=tuple(_groups(ops, groups)),
         products=sum(_is_product(op) for op in every),
         bytes_before=_integer(func, "sx.bytes_before"),
         bytes_after=_integer(func, "sx.bytes_after"),
@@ -104,35 +106,34 @@ def _row(name: str, func: Any) -> GraphRow:
         again=sum(CLONE in op.attributes for op in every),
         kept_all=_integer(func, KEPT_ALL),
         budget=_integer(func, BUDGET),
-        launches=tuple(map(_launch, kernels)) if knobs.EXPLAIN.get() == "kernels" else (),
+        launches=tuple([_launch(op, groups) for op in kernels]) if knobs.EXPLAIN.get() == "kernels" else (),
     )
 
 
-def _launched(op: Any) -> int:
+def _launched(op: Any, groups: Groups) -> int:
     """The kernels that an operation of a graph becomes."""
-    found = group_of(op)
-    launches = read_launches(found[1]) if found is not None else None
-    return len(launches.kernels) if launches is not None else 1
+    found = groups.called(op)
+    return len(found.launches.kernels) if found is not None and found.launches is not None else 1
 
 
-def _launch(op: Any) -> Launch:
-    found = group_of(op)
+def _launch(op: Any, groups: Groups) -> Launch:
+    found = groups.called(op)
     record = definition_of(op)
-    name = found[0].symbol if found is not None else record.name if record is not None else "scan"
+    name = found.group.symbol if found is not None else record.name if record is not None else "scan"
     return Launch(name, str(type_of(op.results[0])), path_of(op.location))
 
 
-def _groups(ops: list[Any]) -> Iterator[GroupRow]:
+def _groups(ops: list[Any], groups: Groups) -> Iterator[GroupRow]:
     for op in ops:
         path = path_of(op.location)
-        inside = list(_computing(op))
+        inside = list(_computing(op, groups))
         composites = [kind for inner in inside if isinstance(kind := _kind(inner), Composite)]
         form = next((text for inner in inside if (text := _text(inner, AS)) is not None), None)
-        if (found := group_of(op)) is not None:
-            kind = found[0].family
+        if (found := groups.called(op)) is not None:
+            kind = found.group.family
             tail = next((c for c in composites if c.family != "norm"), None)
             kernel = f"{composites[0].family} in {kind}" if composites else kind
-            family = COMPOSITES[tail.family] if tail else FAMILIES[kind] + _by_warpgroups(found[1])
+            family = COMPOSITES[tail.family] if tail else FAMILIES[kind] + _by_warpgroups(found.launches)
             yield GroupRow(family, kernel, len(inside), path, form)
         elif composites:
             kernel = "backward" if composites[0].backward else "forward"
@@ -143,18 +144,17 @@ def _groups(ops: list[Any]) -> Iterator[GroupRow]:
                 yield GroupRow(family, "", 1, path_of(inner.location), None, why)
 
 
-def _by_warpgroups(func: Any) -> str:
+def _by_warpgroups(launches: Launches | None) -> str:
     """What is said of a group behind its family where its kernels have instructions that few chips have."""
-    launches = read_launches(func)
     found = launches is not None and any(launch.how.startswith("wgmma") for launch in launches.kernels)
     return " by wgmma" * found
 
 
-def _computing(op: Any) -> Iterator[Any]:
+def _computing(op: Any, groups: Groups) -> Iterator[Any]:
     """The operations that an operation of a graph stands for, constants apart."""
-    if (found := group_of(op)) is not None:
-        for inner in operations_of(found[1])[:-1]:
-            yield from _computing(inner)
+    if (found := groups.called(op)) is not None:
+        for inner in found.inside:
+            yield from _computing(inner, groups)
     elif not isinstance(_kind(op), Constant):
         yield op
 

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from sexpgpu.dialects.groups import group_of
 from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.explain_text import plural
 from sexpgpu.driver.lowered import functions_of
 from sexpgpu.gpu.library import cublaslt, cudnn
 from sexpgpu.passes.flow import operations_of
-from sexpgpu.passes.gpu.annotation import read_launches
+from sexpgpu.passes.gpu.calls import Groups
 from sexpgpu.plan.library import AttentionGraph, ConvolutionGraph, Library, ProductGraph
 
 _SHOWN: dict[type[Library], tuple[str, str]] = {
@@ -28,12 +27,12 @@ NAME = "library"
 def library_calls(done: Compilation) -> Iterator[tuple[str, str]]:
     """Of each kind of graph, how many calls a library could compute. It says nothing of this machine."""
     found: Counter[type[Library]] = Counter()
+    groups = Groups(done.module.operation)
     for _, func in functions_of(done):
         for op in operations_of(func)[:-1]:
-            group = group_of(op)
-            launches = read_launches(group[1]) if group is not None else None
-            if launches is not None and launches.library is not None:
-                found[type(launches.library)] += 1
+            called = groups.called(op)
+            if called is not None and called.launches is not None and called.launches.library is not None:
+                found[type(called.launches.library)] += 1
     for kind, (name, library) in _SHOWN.items():
         if found[kind]:
             yield name, f"{plural(found[kind], 'call')} by {library} or own kernels, as a GPU measures them"

@@ -10,19 +10,18 @@ graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 from attrs import evolve, frozen
 from mlir import ir
 
 from sexpgpu import knobs
-from sexpgpu.dialects.groups import group_of
 from sexpgpu.dialects.opdef import Composite, Constant, Contract, Dense, Index, Kind, Window
 from sexpgpu.dialects.read import attrs_of, definition_of
 from sexpgpu.dialects.signature import output_roles, terminator_of, type_of
 from sexpgpu.passes.flow import operations_of
-from sexpgpu.passes.gpu.annotation import read_launches
+from sexpgpu.passes.gpu.calls import Groups
 from sexpgpu.plan.allocation import device_bytes
 from sexpgpu.tensortype import TensorType
 
@@ -98,23 +97,25 @@ def by_family(found: Iterable[Traffic]) -> list[Traffic]:
 
 def traffic_of(func: Any, chip: Chip) -> Iterator[Traffic]:
     """What each call of kernels in a graph moves; a loop's once for each of its turns is not counted."""
+    returned = zip(terminator_of(func).operands, output_roles(func), strict=True)
+    beside = {value for value, role in returned if role in ("narrow", "squares")}
+    groups = Groups(func)
     for op in operations_of(func)[:-1]:
-        found = group_of(op)
-        launches = read_launches(found[1]) if found is not None else None
-        if found is None or launches is None:
+        found = groups.called(op)
+        if found is None or found.launches is None:
             continue
-        inside = operations_of(found[1])[:-1]
+        inside, launches = found.inside, found.launches
         results = sum(device_bytes(type_of(v)) for v in op.results)
-        moved = results + _read(op, found[1], inside) + 2 * sum(launches.temporaries)
+        moved = results + _read(op, found.func, inside) + 2 * sum(launches.temporaries)
         if launches.over >= 0:  # of what is changed in place, no more than the other operands bring
             whole = device_bytes(type_of(op.results[0]))
             brought = sum(device_bytes(type_of(v)) for i, v in enumerate(op.operands) if i != launches.over)
             moved -= 2 * max(0, whole - brought)
-        least = _least(op, inside, found[0].family == "update")
+        least = _least(op, inside, found.group.family == "update", beside)
         work = sum(_seconds_of(inner, chip) for inner in inside)
         kernels = len(launches.kernels)
         seconds = max(moved / chip.bandwidth, work) / REACHED + kernels * BETWEEN
-        yield Traffic(found[0].family, kernels, moved, least, seconds)
+        yield Traffic(found.group.family, kernels, moved, least, seconds)
 
 
 def _read(op: Any, func: Any, inside: list[Any]) -> int:
@@ -139,10 +140,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(dense, Dense) and dense.is_splat
 
 
-def _least(op: Any, inside: list[Any], update: bool) -> int:
-    func = op.parent
-    returned = zip(terminator_of(func).operands, output_roles(func), strict=True)
-    beside = {value for value, role in returned if role in ("narrow", "squares")}
+def _least(op: Any, inside: list[Any], update: bool, beside: Container[Any]) -> int:
+    """The least bytes of a call, whose results among those `beside` the graph's are no part of it."""
     results = sum(device_bytes(type_of(v)) for v in op.results if v not in beside)
     if update:
         return sum(device_bytes(type_of(v)) for v in op.operands) + results
