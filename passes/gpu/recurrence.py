@@ -9,6 +9,7 @@ Where the elements are too few to fill a GPU and turns may be combined first, se
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -105,25 +106,30 @@ def lower(task: Task, recurrence: Recurrence) -> Launches:
     turns = Turns(k, recurrence, [tensors[v] for v in ends.node.ins], ends.sinks)
     if summaries is None or stretches is None:
         number = k.add(k.mul(k.block_number(), threads), k.thread())
-        with k.when(k.below(number, size)):
+        with _where_below(k, number, size, exact=blocks * threads == size):
             ends.write(k, number, turns.write(number, 0, recurrence.turns, turns.first_states(number)))
     else:
-        _write_by_stretches(turns, ends, summaries, stretches)
+        _write_by_stretches(turns, ends, summaries, stretches, exact=blocks * stretches.channels == size)
     k.end()
     return task.lowered()
 
 
-def _write_by_stretches(turns: Turns, ends: _Ends, summaries: Summaries, stretches: Stretches) -> None:
+def _where_below(k: Kernel, number: Index, size: int, exact: bool) -> AbstractContextManager[None]:
+    """What is written within happens for numbers below `size`; with `exact` all are."""
+    return nullcontext() if exact else k.when(k.below(number, size))
+
+
+def _write_by_stretches(turns: Turns, ends: _Ends, summaries: Summaries, stretches: Stretches, exact: bool) -> None:
     k, size = turns.kernel, math.prod(turns.recurrence.shape)
     stretch = k.div(k.thread(), stretches.channels)
     number = k.add(k.mul(k.block_number(), stretches.channels), k.rem(k.thread(), stretches.channels))
-    inside = k.below(number, size)
-    known = k.select(inside, k.reg(number), k.reg(size - 1))  # threads past the end repeat what the last one computes
+    # Threads past the end repeat what the last one computes, since they wait with the others.
+    known = number if exact else k.select(k.below(number, size), k.reg(number), k.reg(size - 1))
     first = k.mul(stretch, stretches.length)
     count = stretches.count(k, first)
     own = summaries.along(turns, known, first, count)
     states = exchanged(turns, known, summaries, stretches, stretch, own)
-    with k.when(inside):
+    with _where_below(k, number, size, exact):
         last = turns.write(known, first, count, states)
         with k.when(k.compare("eq", k.reg(stretch), k.reg(stretches.number - 1))):
             ends.write(k, known, last)
