@@ -15,6 +15,7 @@ from sexpgpu.tensortype import TensorType
 
 Build = Callable[[Builder, list[Val]], Sequence[Val]]
 """Adds the body of a function: its results from its arguments."""
+Names = tuple[str, str]
 
 
 def write_function(
@@ -24,11 +25,12 @@ def write_function(
     arguments: Sequence[tuple[InputRole, TensorType]],
     build: Build,
     gives: OutputRole = "value",
-) -> None:
+    names: Names = ("x{}", "y{}"),
+) -> Any:
     """Add `symbol` to a module: a graph of arguments of these roles and types, whose results are what `build` gives, of
-    the role `gives`.
+    the role `gives`. Returns the `func.func`.
 
-    Arguments are called x0, x1, ..., results y0, y1, ...
+    `names` are those of arguments and of results, each with its number where there is a `{}`.
     """
     empty = ir.FunctionType.get([], [], context=context.mlir)
     func = ir.Operation.create(
@@ -53,6 +55,7 @@ def write_function(
     )
     write_signature(
         func,
-        [Input(role, f"x{i}", type) for i, (role, type) in enumerate(arguments)],
-        [Output(gives, f"y{i}", result.type) for i, result in enumerate(results)],
+        [Input(role, names[0].format(i), type) for i, (role, type) in enumerate(arguments)],
+        [Output(gives, names[1].format(i), result.type) for i, result in enumerate(results)],
     )
+    return func

@@ -24,6 +24,7 @@ from mlir import ir
 
 from sexpgpu.dialects.builder import Builder, Val
 from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.function import write_function
 from sexpgpu.dialects.opdef import Pointwise
 from sexpgpu.dialects.read import definition_of
 from sexpgpu.dialects.signature import (
@@ -139,22 +140,9 @@ def _write_narrow(func: Any, context: Context, types: Narrow) -> None:
 
 def _narrowing(module: Any, context: Context, symbol: str, wide: TensorType, narrow: TensorType) -> None:
     """A graph that casts a parameter."""
-    place = context.location(None)
-    empty = ir.TypeAttr.get(ir.FunctionType.get([], [], context=context.mlir), context=context.mlir)
-    func = ir.Operation.create(
-        "func.func",
-        attributes={
-            "sym_name": ir.StringAttr.get(symbol, context.mlir),
-            "function_type": empty,
-            "sx.graph": ir.StringAttr.get(f"narrow {wide}", context.mlir),
-        },
-        regions=1,
-        loc=place,
-        ip=ir.InsertionPoint(module.body),
-    )
-    block = func.regions[0].blocks.append()
-    builder = Builder(context, ir.InsertionPoint(block), place)
-    given = Val(builder, block.add_argument(context.type(wide), place), wide)
-    made = builder("cast", given, dtype=narrow.dtype).value
-    ir.Operation.create("func.return", operands=[made], loc=place, ip=ir.InsertionPoint(block))
-    write_signature(func, [Input("param", "param", wide)], [Output("narrow", "param", narrow)])
+
+    def cast(b: Builder, given: list[Val]) -> list[Val]:
+        return [b("cast", given[0], dtype=narrow.dtype)]
+
+    func = write_function(module, context, symbol, [("param", wide)], cast, "narrow", ("param", "param"))
+    func.attributes["sx.graph"] = ir.StringAttr.get(f"narrow {wide}", context.mlir)
