@@ -18,6 +18,8 @@ from mlir import ir
 
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.loops import CALL, callee
+from sexpgpu.dialects.opdef import Composite, Index
+from sexpgpu.dialects.read import definition_of
 from sexpgpu.dialects.signature import type_of
 
 Family = Literal["pointwise", "row", "column", "product", "update", "index", "order", "scan", "window", "attention"]
@@ -108,8 +110,10 @@ class Outliner:
         `at` is not one of them: every operand made outside stands before it, every reader outside is it or behind it,
         or will be moved there. Those of `ops` whose numbers are `copied` stay where they are as well. `operands` are
         the values that the rest reads from outside, in order of first use, `results` those that are read outside. The
-        call carries the location of the last of `ops`.
+        call carries the location of the first of `ops` that takes indices, by which an index outside its axis is told,
+        else that of the last.
         """
+        location = next((op.location for op in ops if _takes_indices(op)), ops[-1].location)
         block = self._body(family, [v.type for v in operands], [v.type for v in results])
         func = block.owner.operation
         call = ir.Operation.create(
@@ -117,12 +121,12 @@ class Outliner:
             results=[v.type for v in results],
             operands=list(operands),
             attributes={"callee": ir.FlatSymbolRefAttr.get(_symbol(func), context=self.context.mlir)},
-            loc=ops[-1].location,
+            loc=location,
             ip=ir.InsertionPoint(at),
         )
         for value, result in zip(results, call.results, strict=True):
             value.replace_all_uses_with(result)
-        end = ir.Operation.create("func.return", operands=results, loc=ops[-1].location, ip=ir.InsertionPoint(block))
+        end = ir.Operation.create("func.return", operands=results, loc=location, ip=ir.InsertionPoint(block))
         inner = dict(zip(operands, block.arguments, strict=True))
         inner.update(zip(call.results, results, strict=True))
         for number, op in enumerate(ops):
@@ -162,6 +166,15 @@ class Outliner:
             symbol = f"{family}_{self._made[family]}"
             if symbol not in self._taken:
                 return symbol
+
+
+def _takes_indices(op: Any) -> bool:
+    record = definition_of(op)
+    match record.kind if record is not None else None:
+        case Index() | Composite(family="cross_entropy"):
+            return True
+        case _:
+            return False
 
 
 def _symbol(func: Any) -> str:

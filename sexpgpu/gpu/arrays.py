@@ -78,6 +78,10 @@ class DeviceArrays:
     def start(self) -> None:
         self.pool.stream.flush()
 
+    def settle(self) -> None:
+        self.pool.stream.synchronize()
+        self.pool.faults.check()
+
     @property
     def waits(self) -> bool:
         return True

@@ -76,14 +76,14 @@ class Bound:
 
 Constants = Callable[[GraphPlan], Sequence[int]]
 """Where the constants of a graph, or of a body, lie."""
-Marks = Mapping[int, int]
-"""The addresses of the arguments that belong to no step: `FAULTS` and `SCALE`."""
+Marks = Callable[[int, Step], int]
+"""The address of an argument of a step's kernels that is no tensor: `FAULTS` or `SCALE`."""
 
 
 def bind(
     plan: GraphPlan, driver: Driver, functions: Mapping[str, Function], arena: int, constants: Constants, marks: Marks
 ) -> Bound:
-    """The commands of a graph whose arena begins at address `arena`; `marks` are in no step."""
+    """The commands of a graph whose arena begins at address `arena`."""
     binder = _Binder(driver, functions, constants, marks)
     count = len(plan.spec.inputs)
     inputs = [Address(0, place) for place in range(count)]
@@ -135,12 +135,12 @@ class _Binder:
             outputs = enumerate(plan.spec.outputs)
             self._lacking |= {place for place, o in outputs if o.role == "squares" and Into(place) in homes}
         else:
-            self._kernels(how, known)
+            self._kernels(step, how, known)
 
-    def _kernels(self, how: Launches, known: Sequence[Address]) -> None:
+    def _kernels(self, step: Step, how: Launches, known: Sequence[Address]) -> None:
         for launch in how.kernels:
             if min(launch.grid) > 0:
-                given = [known[n] if n >= 0 else Address(self.marks[n]) for n in launch.args]
+                given = [known[n] if n >= 0 else Address(self.marks(n, step)) for n in launch.args]
                 if launch.table is not None:
                     given += launch.table.words(known, Address)
                 for map in launch.maps:
@@ -157,7 +157,7 @@ class _Binder:
 
         def own(places: Sequence[int]) -> tuple[Command, ...]:
             binder = _Binder(self.driver, self.functions, self.constants, self.marks)
-            binder._kernels(how, [Address(place) for place in places])
+            binder._kernels(step, how, [Address(place) for place in places])
             return binder.finish().commands
 
         return libraries.choose(self.driver, how, [*sizes, *how.temporaries], own)

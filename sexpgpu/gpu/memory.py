@@ -14,10 +14,9 @@ from attrs import Factory, define, field
 from numpy.typing import NDArray
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
-from sexpgpu.diag import error
 from sexpgpu.gpu.driver import Driver, NoMemory
+from sexpgpu.gpu.faults import Faults
 from sexpgpu.gpu.stream import Stream
-from sexpgpu.plan.records import NOT_FINITE
 from sexpgpu.tensortype import TensorType
 
 ALIGNMENT = 256
@@ -26,7 +25,6 @@ SMALL = 16
 _SMALL_COUNT = 4096
 SMALL_BLOCK = SMALL * _SMALL_COUNT
 """Bytes of such a block."""
-_FAULTS = TensorType((4,), "i32")
 _SCALE = TensorType((2,), "f64")
 _SCALES = np.dtype([("f64", np.float64), ("f32", np.float32, 2)])
 _GRAIN = 128 << 10
@@ -46,12 +44,13 @@ class Pool:
 
     `limit` bounds what is held. A request that the device or the limit refuses is made once more after every block
     that waits was let go, and is one of those `refused`; `NoMemory` where that does not help. What is written and run
-    goes by the `stream`.
+    goes by the `stream`; `faults` are looked at whenever small arrays are read.
     """
 
     driver: Driver
     limit: int | None = None
     stream: Stream = field(default=Factory(lambda self: Stream(self.driver), takes_self=True), init=False)
+    faults: Faults = field(default=Factory(lambda self: Faults(self), takes_self=True), init=False)
     live: int = field(default=0, init=False)
     held: int = field(default=0, init=False)
     peak: int = field(default=0, init=False)
@@ -61,7 +60,6 @@ class Pool:
     _waiting: dict[int, list[int]] = field(factory=dict, init=False)
     _small: list[_Small] = field(factory=list, init=False)
     _closed: bool = field(default=False, init=False)
-    _faults: DeviceArray | None = field(default=None, init=False)
     _scale: DeviceArray | None = field(default=None, init=False)
 
     def block(self, nbytes: int) -> Block:
@@ -85,15 +83,6 @@ class Pool:
         return DeviceArray(type, Place(small, heappop(small.free)), 0)
 
     @property
-    def faults(self) -> int:
-        """The address of what kernels say about indices out of range, which is looked at when small arrays are."""
-        if self._faults is None:
-            self._faults = self.array(_FAULTS)
-            self.stream.fill(self._faults.address, 0, SMALL)
-            self.writes += 1
-        return self._faults.address
-
-    @property
     def scales(self) -> list[DeviceArray]:
         """What updates multiply gradients by, f64[] and behind it f32[], which are 1 until they are written."""
         if self._scale is None:
@@ -102,30 +91,6 @@ class Pool:
             self.writes += 1
         f64, f32 = TensorType((), "f64"), TensorType((), "f32")
         return [DeviceArray(f64, self._scale.memory, 0), DeviceArray(f32, self._scale.memory, f64.nbytes)]
-
-    def check(self) -> None:
-        """`E-VALUE-101` where a kernel met an index that lies outside its axis."""
-        if self._faults is None:
-            return
-        met, index, length, _ = self._faults.numpy().tolist()
-        if met:
-            self.stream.fill(self._faults.address, 0, SMALL)
-            self.writes += 1
-            raise error(
-                "E-VALUE-101",
-                "an index lies outside its axis",
-                expected=f"indices from 0 to {length - 1}" if length else "no index: the axis is empty",
-                actual=f"index {index}",
-                index=index,
-            )
-
-    def met_not_finite(self) -> bool:
-        """Whether an update made what is not finite since this was asked last, as kernels of many tensors tell."""
-        if self._faults is None or not self._faults.numpy()[NOT_FINITE]:
-            return False
-        self.stream.fill(self._faults.address, 0, SMALL)
-        self.writes += 1
-        return True
 
     def give_back(self, address: int, size: int) -> None:
         if not self._closed:
@@ -195,7 +160,7 @@ class _Small:
         if self._copied != pool.writes:
             pool.stream.copy_out(self._copy, self.block.address)
             self._copied = pool.writes
-            pool.check()
+            pool.faults.check()
         return self._copy[place * SMALL : (place + 1) * SMALL]
 
 

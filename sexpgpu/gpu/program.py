@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from sexpgpu.diag import Span
 from sexpgpu.experiment import Graph, Input, InputRole, Output, OutputRole
-from sexpgpu.gpu.bind import Bound, Marks, bind
+from sexpgpu.gpu.bind import Bound, bind
 from sexpgpu.gpu.driver import Function
+from sexpgpu.gpu.faults import Site
 from sexpgpu.gpu.memory import ALIGNMENT, Block, DeviceArray, Pool
 from sexpgpu.gpu.transfer import copy_array, upload, upload_all
 from sexpgpu.plan.build import VECTOR
-from sexpgpu.plan.records import FAULTS, SCALE, Fixed, GraphPlan
+from sexpgpu.plan.records import FAULTS, Fixed, GraphPlan, Step
 from sexpgpu.tensortype import TensorType
 
 Origin = tuple[str, Span | None]
@@ -108,12 +109,14 @@ class DeviceProgram:
                 self._pool.stream.captures.forget(self._bound)
             if not self._constants:
                 self._upload_constants(self.plan)
-            self._bound = bind(self.plan, self._pool.driver, self._functions, base, self._constants_of, self._marks())
+            self._bound = bind(self.plan, self._pool.driver, self._functions, base, self._constants_of, self._mark)
             self._base = base
         return self._bound
 
-    def _marks(self) -> Marks:
-        return {FAULTS: self._pool.faults, SCALE: self._pool.scales[0].address}
+    def _mark(self, mark: int, step: Step) -> int:
+        if mark == FAULTS:
+            return self._pool.faults.address(Site(self.spec.name, step.span))
+        return self._pool.scales[0].address
 
     def _on_device(self, inputs: Sequence[DeviceArray | NDArray[Any]]) -> list[DeviceArray]:
         """The inputs where kernels can read them: host arrays uploaded, parts of arrays that lie askew copied."""

@@ -48,4 +48,4 @@ class DeviceUpdates:
 
     def spoilt(self) -> bool:
         """Whether a parameter or state of the last call is not finite, as its kernels have seen."""
-        return self.arrays.pool.met_not_finite()
+        return self.arrays.pool.faults.met_not_finite()

@@ -64,6 +64,10 @@ class Arrays(Protocol):
         """Begin with what was asked for and waits."""
         ...
 
+    def settle(self) -> None:
+        """Wait for all that was asked for. `E-VALUE-101` where an index was met outside its axis and not told yet."""
+        ...
+
     @property
     def waits(self) -> bool:
         """Whether asking for something is quick and reading a number waits until the device has done all before it, so
@@ -165,6 +169,9 @@ class HostArrays:
 
     def start(self) -> None:
         """Nothing waits."""
+
+    def settle(self) -> None:
+        """All has been done, and told."""
 
     @property
     def waits(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from sexpgpu.data.source import ByStep
-from sexpgpu.diag import Diagnostic, Note, SxError
+from sexpgpu.diag import Diagnostic, Note, Span, SxError
 from sexpgpu.experiment import Loader
 from sexpgpu.runtime.engine import Array, Engine
 
@@ -37,6 +37,17 @@ def reading(engine: Engine, read: Reading) -> Iterator[None]:
         if fault.diagnostic.index is None:
             raise
         raise SxError(fault.diagnostic.noting(*_notes(fault.diagnostic, engine, read))) from None
+
+
+@contextmanager
+def during(what: str, span: Span | None = None) -> Iterator[None]:
+    """An index outside its axis, met within, is told with what went on; `span` is where that stands."""
+    try:
+        yield
+    except SxError as fault:
+        if fault.diagnostic.index is None:
+            raise
+        raise SxError(fault.diagnostic.noting(Note(what, span))) from None
 
 
 def _notes(fault: Diagnostic, engine: Engine, read: Reading) -> Iterator[Note]:

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from sexpgpu.data.arrays import NUMPY_DTYPE
-from sexpgpu.diag import Span
+from sexpgpu.diag import Span, SxError
 from sexpgpu.experiment import CONTEXT, Experiment, Input, InputRole, OutputRole
 from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.engine import Array, Engine, Executable, Tensor
@@ -92,6 +92,17 @@ class Calls:
         if key not in self._made:
             self._made[key] = Call(self.engine.executable(*key))
         return self._made[key]
+
+    def require_indices(self, call: Call, tables: Tables) -> None:
+        """Run a call by itself: `E-VALUE-101` where it meets an index outside its axis, with the operation where that
+        can be found.
+        """
+        call(tables)
+        try:
+            self.arrays.settle()
+        except SxError:
+            call.origin_not_finite(tables)
+            raise
 
 
 @frozen

@@ -14,6 +14,7 @@ from attrs import define, field
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.diag import error
 from sexpgpu.experiment import Evaluation, Experiment
+from sexpgpu.runtime.batches import during
 from sexpgpu.runtime.calls import Call, Calls, Contexts, float_dtype
 from sexpgpu.runtime.plan import Plan
 
@@ -55,8 +56,9 @@ class Curriculum:
         )
         dtype = NUMPY_DTYPE[float_dtype(self.experiment)]
         observed = {name: np.array(value, dtype) for name, value in metrics.items()}
-        (result,) = self._call({"ctx": scalars, "observed": observed})
-        chosen, stages = int(result), self.experiment.train_loader.stages
+        with during(f"in `curriculum`, after step {step}"):
+            (result,) = self._call({"ctx": scalars, "observed": observed})
+            chosen, stages = int(result), self.experiment.train_loader.stages
         if not 0 <= chosen < len(stages):
             raise error(
                 "E-RUN-103",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from attrs import frozen
 
 from sexpgpu.data.codec import codec_of
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.data.order import Listed, Random
-from sexpgpu.diag import Note, SxError
+from sexpgpu.diag import SxError
 from sexpgpu.experiment import Evaluation, Experiment
-from sexpgpu.runtime.batches import Reading, reading
-from sexpgpu.runtime.calls import Call, Calls, Contexts, Tensors
-from sexpgpu.runtime.engine import Tensor
+from sexpgpu.runtime.batches import Reading, during, reading
+from sexpgpu.runtime.calls import Call, Calls, Contexts, Tables, Tensors
+from sexpgpu.runtime.engine import Array, Tensor
 from sexpgpu.runtime.metrics import Collected
 from sexpgpu.runtime.plan import Plan, Turns
 from sexpgpu.runtime.samples import Sample, make_sample
@@ -28,6 +28,15 @@ class Report:
     records: int
     metrics: dict[str, float]
     samples: tuple[Sample, ...] = ()  # of the first batch
+
+
+@frozen
+class _Batch:
+    """What a call of the pass's graph reads, on the host."""
+
+    call: Call
+    read: Reading
+    scalars: dict[str, Array]
 
 
 @frozen
@@ -48,43 +57,64 @@ class Pass:
 
         `stage` is that of the training, of which graphs may know.
         """
-        context = {
-            "step": step,
-            "steps": self.plan.steps,
-            "epoch": self.plan.epochs_before(step),
-            "progress": step / self.plan.steps,
-        }
         seen = self.evaluation.weights == "view"
         params = self.views.parameters(step, tensors) if seen else tensors.params
-        buffers = self._buffers(tensors)
+        tables: Tables = {"param": params, "buffer": self._buffers(tensors)}
         collected = Collected(self.evaluation.name)
-        arrays = self.calls.arrays
         records = 0
         samples: tuple[Sample, ...] = ()
         batches = self.batches(index)
-        for place, q in enumerate(batches):
+        for place in range(len(batches)):
             if stopped():
                 return None
-            numbers = self.loader.indices(q)
-            call = self.calls.get(self.evaluation.graph, len(numbers))
-            scalars = self.contexts.make(**context, microbatch=place, trip=0, stage=stage, share=1.0)
-            fields = self.loader.read(numbers, index)
-            when = f"batch {q} of evaluation {self.evaluation.name}, after step {step}"
-            read = Reading(self.evaluation.graph, self.evaluation.loader, numbers.tolist(), fields, when)
-            with reading(self.calls.engine, read):
-                placed, given = arrays.place(fields, {}), arrays.place(scalars, {})
-                results = call({"param": params, "buffer": buffers, "field": placed, "ctx": given})
-            collected.add(call, results, len(numbers))
-            records += len(numbers)
+            batch = self._batch(step, index, place, stage)
+            with reading(self.calls.engine, batch.read):
+                results = batch.call(self._placed(batch, tables))
+            collected.add(batch.call, results, len(batch.read.records))
+            records += len(batch.read.records)
             if place == 0:
-                samples = self._samples(call, results)
-            del placed, results  # before the next batch asks for memory
+                samples = self._samples(batch.call, results)
+            del batch, results  # before the next batch asks for memory
         try:
             metrics = collected.metrics(self.calls)
         except SxError as fault:
-            note = Note(f"in evaluation {self.evaluation.name}, after step {step}", self.evaluation.span)
-            raise SxError(fault.diagnostic.noting(note)) from None
+            if fault.diagnostic.index is not None and self.calls.arrays.waits:
+                self._locate((self._batch(step, index, place, stage) for place in range(len(batches))), tables)
+            with during(f"in evaluation {self.evaluation.name}, after step {step}", self.evaluation.span):
+                raise
         return Report(len(batches), records, metrics, samples)
+
+    def _batch(self, step: int, index: int, place: int, stage: int) -> _Batch:
+        """The batch at a place of evaluation `index`, and what its graph is told."""
+        q = self.batches(index)[place]
+        numbers = self.loader.indices(q)
+        scalars = self.contexts.make(
+            step=step,
+            steps=self.plan.steps,
+            epoch=self.plan.epochs_before(step),
+            progress=step / self.plan.steps,
+            microbatch=place,
+            trip=0,
+            stage=stage,
+            share=1.0,
+        )
+        evaluation = self.evaluation
+        when = f"batch {q} of evaluation {evaluation.name}, after step {step}"
+        fields = self.loader.read(numbers, index)
+        read = Reading(evaluation.graph, evaluation.loader, numbers.tolist(), fields, when)
+        return _Batch(self.calls.get(evaluation.graph, len(numbers)), read, scalars)
+
+    def _placed(self, batch: _Batch, tables: Tables) -> Tables:
+        place = self.calls.arrays.place
+        return {**tables, "field": place(dict(batch.read.fields), {}), "ctx": place(batch.scalars, {})}
+
+    def _locate(self, batches: Iterable[_Batch], tables: Tables) -> None:
+        """Run batches once more, one by one, where a device tells only behind all of them that it met an index outside
+        its axis: what explains the call of the first that has one raises the same fault with the operation and records.
+        """
+        for batch in batches:
+            with reading(self.calls.engine, batch.read):
+                self.calls.require_indices(batch.call, self._placed(batch, tables))
 
     def _samples(self, call: Call, results: list[Tensor]) -> tuple[Sample, ...]:
         outputs = zip(call.executable.spec.outputs, results, strict=True)

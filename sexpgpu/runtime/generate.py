@@ -9,6 +9,7 @@ from attrs import define, field
 from sexpgpu.data.codec import Codec, codec_of
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.experiment import Experiment, Generator, InputRole
+from sexpgpu.runtime.batches import during
 from sexpgpu.runtime.calls import Calls, Contexts, Tensors
 from sexpgpu.runtime.engine import Tensor
 from sexpgpu.runtime.plan import Plan
@@ -43,6 +44,17 @@ class Generation:
         told: Callable[[int], None],
     ) -> list[Sample] | None:
         """What it emits; None if it was stopped on the way. `told` hears of each trip that is done."""
+        with during(f"in generator {generator.name}, after step {step}", generator.span):
+            return self._run(generator, step, tensors, stopped, told)
+
+    def _run(
+        self,
+        generator: Generator,
+        step: int,
+        tensors: Tensors,
+        stopped: Callable[[], bool],
+        told: Callable[[int], None],
+    ) -> list[Sample] | None:
         params = self.views.parameters(step, tensors) if generator.weights == "view" else tensors.params
         kept = {b.path: tensors.buffers[b.path][0] for b in self.experiment.buffers if b.per_microbatch}
         codec = self.codec(generator)

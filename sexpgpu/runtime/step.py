@@ -13,7 +13,7 @@ from attrs import define, evolve, field, frozen
 from sexpgpu.data.arrays import NUMPY_DTYPE
 from sexpgpu.diag import Span, SxError
 from sexpgpu.experiment import Experiment, Graph, OutputRole
-from sexpgpu.runtime.batches import reading
+from sexpgpu.runtime.batches import during, reading
 from sexpgpu.runtime.calls import Call, Calls, Tables, Tensors
 from sexpgpu.runtime.combine import Combined, Combining
 from sexpgpu.runtime.engine import Array, Tensor
@@ -167,10 +167,11 @@ class TrainStep:
         told = {} if seen is None else {"grad_norm": seen.norm, "loss": seen.loss}
         context = self.feed.context(batches.number, **told)
         ranks = zip(self._updates, self.team.tensors(tensors), gathered.combined.gradients, gathered.norms, strict=True)
-        return [
-            updates.run(held, gradients, context, (norm, limit) if limit is not None else None)
-            for updates, held, gradients, norm in ranks
-        ]
+        with during(f"at step {batches.number}"):
+            return [
+                updates.run(held, gradients, context, (norm, limit) if limit is not None else None)
+                for updates, held, gradients, norm in ranks
+            ]
 
     def _commit(
         self, made: Sequence[Updated], gathered: _Gathered, batches: Batches, tensors: Tensors
@@ -310,18 +311,23 @@ class TrainStep:
 
     @contextmanager
     def _locating(self, batches: Batches, tensors: Tensors, sums: dict[str, Tensor]) -> Iterator[None]:
-        """Run the step's microbatches once more where an index was met outside its axis and the device does not say by
-        which form: what explains a call raises the same fault with its place.
+        """Run a step's microbatches once more, one by one, where a device tells only behind them all that it met an
+        index outside its axis: what explains the call of the first that does raises the same fault with the operation
+        and the records.
         """
         try:
             yield
         except SxError as fault:
-            if fault.diagnostic.index is not None and fault.diagnostic.span is None:
+            if fault.diagnostic.index is None:
+                raise
+            if self.calls.arrays.waits:
                 graph = self.experiment.train_graph
                 for i, batch in batches.own.items():
                     with reading(self.calls.engine, self.feed.reading(graph, batches.number, i, batch)):
-                        self.calls.get(graph, batch.rows).origin_not_finite(self._again(i, batch, tensors, sums))
-            raise
+                        again = self._again(i, batch, tensors, sums)
+                        self.calls.require_indices(self.calls.get(graph, batch.rows), again)
+            with during(f"at step {batches.number}"):
+                raise
 
     def _again(self, microbatch: int, batch: Microbatch, tensors: Tensors, sums: dict[str, Tensor]) -> Tables:
         """What the train graph reads where the loop's own rank runs a microbatch once more."""

@@ -188,6 +188,46 @@ def test_an_index_outside_its_axis_stops_the_run(tmp_path: Path) -> None:
     assert "at step 0, records 0, 1, 2, 3" in done.stderr
 
 
+INDEXED = {
+    "an update": (
+        {
+            "optimizer": """(defoptimizer listed () (optimizer-update (param grad ctx)
+              (- param (* (gather (constant '(0.1 0.2)) (getf ctx :step)) grad))))\n(def optimizer (listed))"""
+        },
+        "(gather (constant '(0.1 0.2))",
+        "at step 2",
+    ),
+    "an evaluation": (
+        {"evaluate": "(defun evaluate (logits labels) (metric 'v (mean (gather logits (+ labels 1) :axis 1))))"},
+        "(gather logits (+ labels 1)",
+        "of evaluation",
+    ),
+    "a generator": (
+        {
+            "optimizer": """(def optimizer (sgd :lr 0.1))\n(defgenerator g (:trips 3) (:init (ctx) (zeros 3))
+              (:trip (z i ctx) (+ z (gather (constant '(0.1 0.2)) i))) (:emit (z) (sample 'z z)))"""
+        },
+        "(gather (constant '(0.1 0.2)) i)",
+        "in generator g, after step",
+    ),
+}
+
+
+@pytest.mark.parametrize("where", INDEXED)
+def test_an_index_outside_its_axis_is_told_with_its_place(where: str, tmp_path: Path) -> None:
+    """Wherever a kernel met it, and with what went on, as on the CPU."""
+    parts, form, note = INDEXED[where]
+    file = write(tmp_path, **parts)
+    text = file.read_text("utf-8")
+    before = text[: text.index(form)]
+    place = f"experiment.sx:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}: error[E-VALUE-101]"
+    for device in ("cpu", "sim"):
+        done = sexpgpu("run", file, "--device", device, "--out", tmp_path / device, "--quiet")
+        assert done.returncode == 1
+        assert place in done.stderr
+        assert note in done.stderr
+
+
 def test_the_device_is_part_of_the_record(tmp_path: Path) -> None:
     _, out = trained(write(tmp_path), "sim", "--steps", 1)
     opening = json.loads((out / "events.jsonl").read_text("utf-8").splitlines()[0])
