@@ -19,10 +19,15 @@ from sexpgpu.diag import error, nearest
 T = TypeVar("T")
 Source = Literal["flag", "environment", "default"]
 PREFIX = "SEXPGPU_"
-SIZE = "a size such as 8GiB, in B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"
+SIZE = "a size such as 8GiB, in B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, up to 1024TiB"
 """What `size` takes, in words."""
 LARGEST = 1 << 50
 """Bytes that a size is at most: a float counts them exactly, and no machine has them."""
+LONGEST = 24 * 60 * 60
+"""Seconds that machines wait at most."""
+MOST = 4096
+"""Threads at most."""
+_SHOWN = 60  # characters of a value that an error shows
 
 
 @frozen
@@ -47,8 +52,8 @@ class Knob(Generic[T]):
         """The value in force; `E-DEV-001` when the environment holds something else than `takes`."""
         if flag is not None:
             return Setting(flag, "flag")
-        text = os.environ.get(self.name)
-        if text is None or text == "":
+        text = self.text()
+        if text is None:
             return Setting(self.default, "default")
         try:
             return Setting(self.parse(text), "environment")
@@ -57,11 +62,15 @@ class Knob(Generic[T]):
                 "E-DEV-001",
                 f"the environment variable {self.name} has a value that means nothing",
                 expected=self.takes,
-                actual=text,
+                actual=text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)",
             ) from None
 
     def get(self, flag: T | None = None) -> T:
         return self.read(flag).value
+
+    def text(self) -> str | None:
+        """What the environment says, whether it means anything or not; an empty text says nothing."""
+        return os.environ.get(self.name) or None
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
@@ -120,8 +129,8 @@ NODE_GRADIENTS: Knob[str | None] = Knob(
 NODE_WAIT: Knob[int] = Knob(
     "SEXPGPU_NODE_WAIT",
     300,
-    _number(1, 86400),
-    "seconds from 1",
+    _number(1, LONGEST),
+    f"seconds from 1 to {LONGEST}",
     "how long machines wait for each other before a run begins",
 )
 CPU = Knob(
@@ -162,7 +171,7 @@ TARGET: Knob[str | None] = Knob(
 TF32 = Knob("SEXPGPU_TF32", False, _switch, "0 or 1", "lets a GPU round factors of f32 products to tf32")
 VERIFY = Knob("SEXPGPU_VERIFY", False, _switch, "0 or 1", "verifies the module after every pass")
 THREADS: Knob[int | None] = Knob(
-    "SEXPGPU_THREADS", None, _number(1, 4096), "a count from 1", "threads of the linear algebra library"
+    "SEXPGPU_THREADS", None, _number(1, MOST), f"a count from 1 to {MOST}", "threads of the linear algebra library"
 )
 NO_COLOR = Knob("NO_COLOR", False, lambda text: True, "anything", "no colours on a terminal")
 
@@ -210,6 +219,12 @@ def limit_threads(count: int | None = None) -> None:
 def connect_nccl_early() -> None:
     """Tell NCCL, which reads it when its library is loaded, to take all its memory with the communicators."""
     os.environ.setdefault("NCCL_RUNTIME_CONNECT", "0")
+
+
+def says_of_devices() -> bool:
+    """Whether anything is said of several GPUs or machines."""
+    said = (DEVICES, NODES, NODE_RANK, RENDEZVOUS, NODE_GRADIENTS, NODE_WAIT)
+    return any(knob.text() is not None for knob in said)
 
 
 def require_sound() -> None:

@@ -85,3 +85,11 @@ def test_nothing_else_reads_the_environment() -> None:
     assert len(files) > 20
     readers = [path.name for path in files if re.search(r"os\.environ|getenv", path.read_text(encoding="utf-8"))]
     assert set(readers) == {"knobs.py"}
+
+
+def test_what_an_error_shows_of_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXPGPU_THREADS", "7" * 5000)
+    with pytest.raises(SxError) as caught:
+        knobs.THREADS.read()
+    assert caught.value.diagnostic.actual == "7" * 60 + "... (5000 characters)"
+    assert caught.value.diagnostic.expected == "a count from 1 to 4096"

@@ -39,8 +39,8 @@ VERBS = {
 }
 
 
-KEEPING = frozenset({"check", "diff", "eval", "explain", "generate", "ir", "passes", "run", "watch"})
-"""The verbs that keep what they compile, or use what is kept."""
+COMPILING = frozenset({"check", "diff", "eval", "explain", "generate", "ir", "lsp", "passes", "reduce", "run", "watch"})
+"""The verbs that compile, and that keep what they compile or use what is kept."""
 
 
 class Verbs(click.Group):
@@ -81,11 +81,15 @@ def cli(context: click.Context) -> None:
     sexpgpu check examples/shakespeare.sx
     sexpgpu run examples/shakespeare.sx --variant smoke
     """
-    if context.invoked_subcommand in KEEPING and not {"-h", "--help"} & set(sys.argv):
+    if context.invoked_subcommand in COMPILING and not {"-h", "--help"} & set(sys.argv):
         from sexpgpu import knobs
         from sexpgpu.driver.entry import cache_warning
 
         knobs.require_sound()
+        if knobs.says_of_devices():
+            from sexpgpu.gpu.ranks import require_sense, settings
+
+            require_sense(settings())
         told = cache_warning()
         if told is not None:
             from sexpgpu.cli.report import print_diagnostic
@@ -113,6 +117,7 @@ def guarded(command: click.Command, program: str) -> int:
 
         fault.show()
         _print_failure(Diagnostic("E-USE-001", fault.format_message()))
+        _stay_out(Diagnostic("E-USE-001", fault.format_message()))
         return fault.exit_code
     except click.exceptions.Exit as leave:
         return leave.exit_code
@@ -127,6 +132,7 @@ def guarded(command: click.Command, program: str) -> int:
 
         print_diagnostic(fault.diagnostic, {})
         _print_failure(fault.diagnostic)
+        _stay_out(fault.diagnostic)
         return exit_code(fault.diagnostic.code)
     except OSError as fault:
         # Most files that the product reads and writes have errors of their own; what is left is, above all, a stream.
@@ -150,8 +156,21 @@ def _print_failure(diagnostic: Diagnostic) -> None:
     from sexpgpu.cli.report import print_json
     from sexpgpu.diag import to_json
 
-    verb = next((word for word in asked if word in VERBS), None)
-    print_json({"verb": verb, "ok": False, "diagnostics": [to_json(diagnostic, {})]})
+    print_json({"verb": _verb(), "ok": False, "diagnostics": [to_json(diagnostic, {})]})
+
+
+def _stay_out(diagnostic: Diagnostic) -> None:
+    """Of a run of several machines, one that is not going to begin: the others are told."""
+    from sexpgpu import knobs
+
+    if _verb() == "run" and knobs.says_of_devices():
+        from sexpgpu.driver.devices import stay_out
+
+        stay_out(diagnostic)
+
+
+def _verb() -> str | None:
+    return next((word for word in sys.argv[1:] if word in VERBS), None)
 
 
 def _reduced(fault: Exception) -> str:

@@ -13,9 +13,19 @@ from sexpgpu.driver.pipeline import rounding
 from sexpgpu.gpu.choices import FILE, Choices
 from sexpgpu.gpu.driver import Driver
 from sexpgpu.gpu.memory import Pool
-from sexpgpu.gpu.ranks import Settings, having_ranks, nodes, one_kind, only_first, ordinals, simulated
+from sexpgpu.gpu.ranks import (
+    Settings,
+    having_ranks,
+    nodes,
+    one_kind,
+    only_first,
+    ordinals,
+    reachable,
+    settings,
+    simulated,
+)
 from sexpgpu.runtime.faults import internal
-from sexpgpu.runtime.meeting import Place
+from sexpgpu.runtime.meeting import FAREWELL, Place
 from sexpgpu.runtime.peers import Peers
 from sexpgpu.runtime.ranks import Links
 
@@ -69,13 +79,18 @@ def opened(kind: str, several: bool = False, told: Callable[[Diagnostic], None] 
     `E-DEV-…` and `E-DP-…` where it cannot be had as asked for.
     """
     asked = settings()
-    joined = nodes(asked) if several else None
+    try:
+        joined = nodes(asked) if several else None
+    except SxError as fault:
+        stay_out(fault.diagnostic)
+        raise
     if joined is None:
         with _closing(_open(kind, asked, several, told)) as device:
             yield device
         return
     peers = Peers(joined.rank, joined.count, joined.gradients, Place(joined.host, joined.port, knobs.NODE_WAIT.get()))
     try:
+        peers.knock()
         having_ranks(kind)
         with _closing(_open(kind, asked, several, told)) as device:
             yield evolve(device, peers=peers)
@@ -99,17 +114,21 @@ def _closing(device: Device) -> Iterator[Device]:
                 pool.close()
 
 
-def settings() -> Settings:
-    """What the environment says of GPUs and machines."""
-    wait = knobs.NODE_WAIT.read()
-    return Settings(
-        knobs.DEVICES.get(),
-        knobs.NODES.get(),
-        knobs.NODE_RANK.get(),
-        knobs.RENDEZVOUS.get(),
-        knobs.NODE_GRADIENTS.get(),
-        str(wait.value) if wait.source == "environment" else None,
-    )
+def stay_out(why: Diagnostic) -> None:
+    """Tell the other machines of a run, where the environment says enough to reach them, that this one is not going to
+    begin; nothing where it is alone.
+    """
+    found = reachable(settings())
+    if found is None:
+        return
+    try:
+        peers = Peers(found.rank, found.count, found.gradients, Place(found.host, found.port, FAREWELL))
+    except SxError:  # another one listens there
+        return
+    try:
+        peers.leave(why)
+    finally:
+        peers.close()
 
 
 def _open(kind: str, asked: Settings, several: bool, told: Callable[[Diagnostic], None]) -> Device:

@@ -136,8 +136,7 @@ _DEVICES = {"cpu": "the reference interpreter", "sim": "the PTX interpreter", "c
 
 def _device() -> Finding:
     """The device of the environment, and whether the variables for several GPUs and machines make sense."""
-    from sexpgpu.driver.devices import settings
-    from sexpgpu.gpu.ranks import having_ranks, nodes, only_first, simulated
+    from sexpgpu.gpu.ranks import having_ranks, nodes, only_first, settings, simulated
 
     try:
         kind = knobs.DEVICE.get()
@@ -179,9 +178,8 @@ _REINSTALL = "pip install --force-reinstall xtc-mlir-python-bindings"
 
 def _cuda() -> list[Finding]:
     """The parts of CUDA; what is not there is missing where SEXPGPU_DEVICE asks for it."""
-    from sexpgpu.driver.devices import settings
     from sexpgpu.gpu.probe import probe
-    from sexpgpu.gpu.ranks import ordinals
+    from sexpgpu.gpu.ranks import ordinals, settings
 
     wanted = knobs.DEVICE.get() == "cuda"
     found = []

@@ -8,6 +8,7 @@ from typing import Literal
 
 from attrs import frozen
 
+from sexpgpu import knobs
 from sexpgpu.diag import SxError, error
 
 Gradients = Literal["bf16", "f32"]
@@ -36,6 +37,18 @@ class Settings:
         return {name: value for name, value in several.items() if value is not None}
 
 
+def settings() -> Settings:
+    """What the environment says of GPUs and machines."""
+    return Settings(
+        knobs.DEVICES.get(),
+        knobs.NODES.get(),
+        knobs.NODE_RANK.get(),
+        knobs.RENDEZVOUS.get(),
+        knobs.NODE_GRADIENTS.get(),
+        knobs.NODE_WAIT.text(),
+    )
+
+
 @frozen
 class Nodes:
     """Machine `rank` of `count`; `host` and `port` are where machine 0 listens. `gradients` is what they exchange."""
@@ -56,20 +69,34 @@ def ordinals(settings: Settings, visible: int) -> tuple[int, ...]:
         raise _wrong_devices("no GPU is visible", "at least one", "none; CUDA_VISIBLE_DEVICES may hide them")
     if settings.devices is None:
         return tuple(range(visible))
-    parts = [part.strip() for part in settings.devices.split(",")]
-    if not all(re.fullmatch(r"[0-9]+", part) for part in parts):
-        raise _wrong_devices("SEXPGPU_DEVICES is no list of GPUs", "ordinals, `0,1`", settings.devices)
-    found = [int(part) for part in parts]
+    found = listed(settings.devices)
     for number in found:
-        if found.count(number) > 1:
-            raise _wrong_devices(f"SEXPGPU_DEVICES names GPU {number} twice", "each once", settings.devices)
         if number >= visible:
             raise _wrong_devices(
                 f"SEXPGPU_DEVICES names GPU {number}, which is not visible",
                 f"0 to {visible - 1}" if visible > 1 else "0",
                 settings.devices,
             )
+    return found
+
+
+def listed(devices: str) -> tuple[int, ...]:
+    """What SEXPGPU_DEVICES lists; `E-DP-001` where that is no list of ordinals, or has one twice."""
+    parts = [part.strip() for part in devices.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,9}", part) for part in parts):
+        raise _wrong_devices("SEXPGPU_DEVICES is no list of GPUs", "ordinals, `0,1`", devices)
+    found = [int(part) for part in parts]
+    for number in found:
+        if found.count(number) > 1:
+            raise _wrong_devices(f"SEXPGPU_DEVICES names GPU {number} twice", "each once", devices)
     return tuple(found)
+
+
+def require_sense(settings: Settings) -> None:
+    """`E-DP-001` or `E-DP-005` where a variable means nothing, whatever is there and whoever would look at it."""
+    if settings.devices is not None:
+        listed(settings.devices)
+    nodes(settings)
 
 
 def one_kind(chosen: Sequence[int], capabilities: Sequence[tuple[int, int]]) -> None:
@@ -115,17 +142,40 @@ def nodes(settings: Settings) -> Nodes | None:
         expected = "the number of machines in SEXPGPU_NODES, 1 for one alone"
         raise _wrong_nodes(f"{name} is set and SEXPGPU_NODES is not", expected, f"{name}={value}")
     count = _count(settings.nodes)
-    if count == 1:
-        return None
-    rank = settings.node_rank
-    if rank is None or not re.fullmatch(r"[0-9]+", rank) or int(rank) >= count:
-        raise _wrong_nodes("SEXPGPU_NODE_RANK is no machine of the run", f"0 to {count - 1}", rank)
-    place = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[^\s:\[\]]+):([0-9]{1,5})", settings.rendezvous or "")
-    if place is None or not 0 < int(place[2]) < 65536:
+    rank, place = _rank(settings.node_rank), _place(settings.rendezvous)
+    alone = count == 1
+    if (rank is None or rank >= count) and not (alone and settings.node_rank is None):
+        expected = "0, of a machine that is alone" if alone else f"0 to {count - 1}"
+        raise _wrong_nodes("SEXPGPU_NODE_RANK is no machine of the run", expected, settings.node_rank)
+    if place is None and not (alone and settings.rendezvous is None):
         raise _wrong_nodes("SEXPGPU_RENDEZVOUS is no place to meet", "host:port of machine 0", settings.rendezvous)
-    return Nodes(
-        count, int(rank), place[1].strip("[]"), int(place[2]), "f32" if settings.gradients == "f32" else "bf16"
-    )
+    if alone or rank is None or place is None:
+        return None
+    return Nodes(count, rank, *place, "f32" if settings.gradients == "f32" else "bf16")
+
+
+def reachable(settings: Settings) -> Nodes | None:
+    """As much of a machine of several as it takes to tell the others that it does not come; None where that makes no
+    sense. The count may be more than there are.
+    """
+    rank, place = _rank(settings.node_rank), _place(settings.rendezvous)
+    known = re.fullmatch(r"[0-9]{1,9}", settings.nodes or "")
+    count = int(known[0]) if known is not None else 0
+    return None if rank is None or place is None or count == 1 else Nodes(count or _ANY, rank, *place, "bf16")
+
+
+_ANY = 1 << 20
+"""Machines, where nobody knows how many."""
+
+
+def _rank(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text) else None
+
+
+def _place(text: str | None) -> tuple[str, int] | None:
+    """Host and port."""
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[^\s:\[\]]+):([0-9]{1,5})", text or "")
+    return (found[1].strip("[]"), int(found[2])) if found is not None and 0 < int(found[2]) < 65536 else None
 
 
 def having_ranks(device: str) -> None:
@@ -137,7 +187,7 @@ def having_ranks(device: str) -> None:
 def _count(text: str | None) -> int:
     if text is None:
         return 1
-    if not re.fullmatch(r"[0-9]+", text) or int(text) == 0:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
         raise _wrong_nodes("SEXPGPU_NODES is no count of machines", "a count from 1", text)
     return int(text)
 

@@ -1,14 +1,15 @@
 """Machines of one run meet: machine 0 listens, the others come and say what they are about to run, all is compared.
 
-Machine 0 listens at one place until everybody is there, then no more. Whoever connects and is no machine of a run says
-nothing for too long, or what is no hello: he is let go, and the others wait for him no moment longer. A machine that is
-not going to begin comes nevertheless, to say why, and nobody waits for it.
+Machine 0 listens at one place until everybody is there, then no more. A machine that is still compiling says that it is
+coming. Whoever connects and is no machine of a run says nothing for too long, or what is no hello: he is let go, and
+the others wait for him no moment longer. A machine that is not going to begin comes nevertheless, to say why, and
+nobody waits for it.
 """
 
 from __future__ import annotations
 
 import errno
-import select
+import math
 import selectors
 import socket
 import time
@@ -18,15 +19,16 @@ from contextlib import suppress
 from attrs import define, field, frozen
 
 from sexpgpu.diag import SxError, error
-from sexpgpu.runtime.wire import PREFIX, Bounds, Kind, Lost, Wire, head, lengths, parsed
+from sexpgpu.runtime.wire import PREFIX, Bounds, Kind, Lost, head, lengths, parsed
 
 Facts = Mapping[str, str]
 """What has to be the same everywhere, by what it is called, in the order in which it is compared."""
-_HELLO = Bounds(64 << 10, 0)
+HELLOS = Bounds(64 << 10, 0)
 _GUESTS = 64
-_PATIENCE = 10.0  # seconds from a connection to its hello
-_LOOK = 0.2  # seconds between two looks at whether the run is to stop
-_KNOCK = 5.0  # seconds that one attempt to connect may take
+PATIENCE = 10.0
+"""Seconds from a connection to its hello."""
+LOOK = 0.2
+"""Seconds between two looks at whether the run is to stop."""
 _NEWS = 30.0  # seconds between two words on the waiting
 FAREWELL = 5.0
 """Seconds that a machine which is not going to begin has to say so."""
@@ -51,12 +53,12 @@ class Place:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def _silent(line: str) -> None:
+def unheard(line: str) -> None:
     """Nobody hears of the waiting."""
 
 
 @define
-class _Patience:
+class Patience:
     """How long a machine has waited at a place, which it says from time to time."""
 
     place: Place
@@ -97,29 +99,32 @@ def listen(place: Place) -> socket.socket:
 
 @define(eq=False)
 class _Guest:
-    """A connection that has not said its hello yet."""
+    """A connection that has not said its hello yet: of machine `number`, once it has said that it is coming."""
 
     socket: socket.socket
     address: str
     until: float
+    number: int | None = None
     said: bytearray = field(factory=bytearray)
 
-    def hello(self) -> dict[str, object] | None:
-        """What it said, once that is whole; `Lost` where it is no hello."""
+    def heard(self) -> tuple[Kind, dict[str, object]] | None:
+        """What it said, once that is whole; `Lost` where it is neither hello nor that it is coming."""
         got = self.socket.recv(self._wanted() - len(self.said))
         if not got:
             raise Lost("its connection has ended")
         self.said += got
         if len(self.said) < PREFIX or len(self.said) < self._wanted():
             return None
-        return parsed(self.said[PREFIX:])
+        kind, header = Kind(lengths(self.said[:PREFIX], HELLOS)[0]), parsed(self.said[PREFIX:])
+        self.said.clear()
+        return kind, header
 
     def _wanted(self) -> int:
-        """The bytes of its hello, as far as is known."""
+        """The bytes of what it says, as far as is known."""
         if len(self.said) < PREFIX:
             return PREFIX
-        kind, header, _ = lengths(self.said[:PREFIX], _HELLO)
-        if kind is not Kind.HELLO:
+        kind, header, _ = lengths(self.said[:PREFIX], HELLOS)
+        if kind not in (Kind.HELLO, Kind.COMING):
             raise Lost("it did not begin with a hello")
         return PREFIX + header
 
@@ -137,11 +142,11 @@ class Arrivals:
     _refusal: bytes | None = field(default=None, init=False)  # what everybody is told where nothing begins
     _know: set[int] = field(factory=set, init=False)  # the machines that know it
 
-    def run(self, stopped: Callable[[], bool], say: Callable[[str], None] = _silent) -> list[socket.socket]:
+    def run(self, stopped: Callable[[], bool], say: Callable[[str], None] = unheard) -> list[socket.socket]:
         """Everybody's connection in the order of machines, from 1; `say` hears of long waiting. `E-DP-006` where a
         machine differs, `E-DP-007` where one does not come, be it that it says so.
         """
-        patience = _Patience(self.place, stopped, say)
+        patience = Patience(self.place, stopped, say)
         with selectors.DefaultSelector() as looking:
             looking.register(self.listener, selectors.EVENT_READ)
             while len(self.arrived) < self.count - 1:
@@ -176,7 +181,7 @@ class Arrivals:
 
     def _turn(self, looking: selectors.BaseSelector) -> None:
         """Whatever there is to read now, or soon."""
-        for key, _ in looking.select(_LOOK):
+        for key, _ in looking.select(LOOK):
             self._look(looking, key.fileobj)
         for late in [g for g in self._guests.values() if time.monotonic() > g.until]:
             self._dismiss(looking, late)
@@ -187,14 +192,16 @@ class Arrivals:
         elif isinstance(ready, socket.socket) and ready in self._guests:
             guest = self._guests[ready]
             try:
-                hello = guest.hello()
+                heard = guest.heard()
             except BlockingIOError:
                 return
             except (Lost, OSError):
                 self._dismiss(looking, guest)
                 return
-            if hello is not None:
-                self._meet(looking, guest, hello)
+            if heard is not None and heard[0] is Kind.COMING:
+                self._expect(looking, guest, heard[1])
+            elif heard is not None:
+                self._meet(looking, guest, heard[1])
         else:
             # A machine that has arrived has nothing to say yet: it has gone, and may come again. A guest who is neither
             # was let go in this look.
@@ -207,14 +214,27 @@ class Arrivals:
             connection, address = self.listener.accept()
             connection.setblocking(False)
             if len(self._guests) == _GUESTS:
-                self._dismiss(looking, next(iter(self._guests.values())))
-            self._guests[connection] = _Guest(connection, str(address[0]), time.monotonic() + _PATIENCE)
+                self._dismiss(looking, min(self._guests.values(), key=lambda guest: guest.until))
+            self._guests[connection] = _Guest(connection, str(address[0]), time.monotonic() + PATIENCE)
             looking.register(connection, selectors.EVENT_READ)
 
     def _dismiss(self, looking: selectors.BaseSelector, guest: _Guest) -> None:
         looking.unregister(guest.socket)
         del self._guests[guest.socket]
         guest.socket.close()
+
+    def _expect(self, looking: selectors.BaseSelector, guest: _Guest, said: Mapping[str, object]) -> None:
+        """A machine is there, and takes as long as it takes to compile."""
+        number = said.get("node")
+        if not isinstance(number, int) or isinstance(number, bool):
+            self._dismiss(looking, guest)
+        elif self._refusal is not None:
+            self._inform(guest.socket, number)
+            self._dismiss(looking, guest)
+        elif number == 0:
+            self._refuse_number(guest, number)
+        else:
+            guest.number, guest.until = number, math.inf
 
     def _meet(self, looking: selectors.BaseSelector, guest: _Guest, hello: Mapping[str, object]) -> None:
         number, told = hello.get("node"), hello.get("facts")
@@ -234,25 +254,32 @@ class Arrivals:
                 told_of = str(told.get(name))
                 self._refuse(guest, number, f"machine {number} differs from machine 0: {name}", own, told_of)
         if number not in range(1, self.count) or number in self.arrived:
-            there = self.arrived[number][1] if number in self.arrived else self.place.host
-            expected = "another number for each" if self.count > 2 or number == 0 else "1"
-            self._refuse(guest, number, f"two machines are number {number}", expected, f"{there} and {guest.address}")
+            self._refuse_number(guest, number)
         del self._guests[guest.socket]
         self.arrived[number] = (guest.socket, guest.address)
+
+    def _refuse_number(self, guest: _Guest, number: int) -> None:
+        there = self.arrived[number][1] if number in self.arrived else self.place.host
+        expected = "another number for each" if self.count > 2 or number == 0 else "1"
+        self._refuse(guest, number, f"two machines are number {number}", expected, f"{there} and {guest.address}")
 
     def _refuse(self, guest: _Guest, number: int, message: str, expected: str, actual: str) -> None:
         self._tell(head(Kind.REFUSED, {"message": message, "expected": expected, "actual": actual}))
         self._inform(guest.socket, number)
-        raise _different(message, expected, actual)
+        raise different(message, expected, actual)
 
     def _tell(self, refusal: bytes) -> None:
         """Tell all machines that are there why nothing begins."""
         self._refusal = refusal
         for number, (connection, _) in self.arrived.items():
             self._inform(connection, number)
+        for guest in self._guests.values():
+            if guest.number is not None:
+                self._inform(guest.socket, guest.number)
 
     def _inform(self, connection: socket.socket, number: int) -> None:
-        self._know.add(number)
+        if number in range(1, self.count):
+            self._know.add(number)
         with suppress(OSError):
             connection.send(self._refusal or b"")
 
@@ -274,74 +301,6 @@ class Arrivals:
         return found
 
 
-def join(
-    place: Place, number: int, facts: Facts, stopped: Callable[[], bool], say: Callable[[str], None] = _silent
-) -> socket.socket:
-    """The connection of machine `number` to machine 0, when all are there; `say` and errors as in `Arrivals.run`."""
-    patience = _Patience(place, stopped, say)
-    reason = "nobody listens there"
-    while patience.lasts("machine 0"):
-        try:
-            limit = min(_KNOCK, max(_LOOK, patience.left))
-            connection = _knock(place, limit)
-        except OSError as fault:
-            reason = fault.strerror or str(fault)
-            time.sleep(_LOOK)
-            continue
-        try:
-            wire = Wire(connection, _PATIENCE)
-            wire.send(Kind.HELLO, {"node": number, "facts": dict(facts)})
-            if _welcomed(wire, patience):
-                return connection
-            reason = "not all machines came"
-        except Lost as lost:
-            reason = str(lost)
-        except BaseException:
-            connection.close()
-            raise
-        connection.close()
-        time.sleep(_LOOK)
-    raise error(
-        "E-DP-007",
-        f"machine 0 did not begin at {place} within {place.wait:g} s",
-        actual=reason,
-        help="is machine 0 started, is SEXPGPU_RENDEZVOUS its address and a port that can be reached, and are all "
-        "others started? SEXPGPU_NODE_WAIT is how many seconds machines wait",
-    )
-
-
-def stay_away(place: Place, number: int, why: str) -> None:
-    """Machine `number` is not going to begin, and tells machine 0 why, where that listens within `FAREWELL` seconds."""
-    deadline = time.monotonic() + FAREWELL
-    while (left := deadline - time.monotonic()) > 0:
-        try:
-            connection = _knock(place, max(_LOOK, left))
-        except OSError:
-            time.sleep(_LOOK)
-            continue
-        wire = Wire(connection, FAREWELL)
-        with suppress(Lost):
-            wire.send(Kind.HELLO, {"node": number, "facts": {"absent": why}})
-        wire.close()
-        return
-
-
-def _knock(place: Place, limit: float) -> socket.socket:
-    """A connection to whoever listens there; `OSError` where nobody does."""
-    connection = socket.create_connection((place.host, place.port), limit)
-    if met_itself(connection):
-        connection.close()
-        raise ConnectionRefusedError("nobody listens there")
-    return connection
-
-
-def met_itself(connection: socket.socket) -> bool:
-    """Whether both ends are the same socket. TCP joins one to itself where it is lent the very port that it calls (RFC
-    9293, section 3.5, simultaneous opening), which nobody listens at.
-    """
-    return bool(connection.getsockname() == connection.getpeername())
-
-
 def not_coming(number: int, why: str) -> SxError:
     """`E-DP-007` of a machine that ended before the run began."""
     return error(
@@ -352,24 +311,8 @@ def not_coming(number: int, why: str) -> SxError:
     )
 
 
-def _welcomed(wire: Wire, patience: _Patience) -> bool:
-    """Whether machine 0 begins in time; `E-DP-006` where it refuses to, `E-DP-007` where somebody does not come."""
-    while patience.lasts("the other machines"):
-        ready, _, _ = select.select([wire.socket], [], [], _LOOK)
-        if ready:
-            frame = wire.receive(_HELLO)
-            if frame.kind is Kind.REFUSED:
-                said = [str(frame.header.get(name)) for name in ("message", "expected", "actual")]
-                raise _different(*said)
-            if frame.kind is Kind.LEFT:
-                raise not_coming(int(frame.header.get("node", 0)), str(frame.header.get("reason")))
-            if frame.kind is not Kind.WELCOME:
-                raise Lost("it did not begin with a welcome")
-            return True
-    return False
-
-
-def _different(message: str, expected: str, actual: str) -> SxError:
+def different(message: str, expected: str, actual: str) -> SxError:
+    """`E-DP-006` of machines that are not about to do the same."""
     return error(
         "E-DP-006",
         message,

@@ -14,7 +14,8 @@ from typing import Any, Literal
 from attrs import define, field, frozen
 
 from sexpgpu.diag import Diagnostic, SxError, error
-from sexpgpu.runtime.meeting import Arrivals, Facts, Place, join, listen, stay_away
+from sexpgpu.runtime.joining import Knocking, join, refused_by_another, stay_away
+from sexpgpu.runtime.meeting import Arrivals, Facts, Place, listen
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.wire import Bounds, Frame, Kind, Lost, Wire, head
 
@@ -44,6 +45,7 @@ class Peers:
     gradients: Gradients
     place: Place
     _listener: socket.socket | None = field(default=None, init=False)
+    _knocking: Knocking | None = field(default=None, init=False)
     _wires: dict[int, Wire] = field(factory=dict, init=False)  # to all from machine 0, to machine 0 from each other
     _bounds: Bounds = field(default=Bounds(_HEADER, 0), init=False)
     _signals: Signals = field(factory=Signals, init=False)
@@ -52,11 +54,19 @@ class Peers:
 
     def __attrs_post_init__(self) -> None:
         if self.rank == 0:
-            self._listener = listen(self.place)
+            try:
+                self._listener = listen(self.place)
+            except SxError as fault:
+                raise refused_by_another(self.place) or fault from None
 
     @property
     def leads(self) -> bool:
         return self.rank == 0
+
+    def knock(self) -> None:
+        """Let machine 0 know that this one is coming, which may take a while."""
+        if not self.leads:
+            self._knocking = Knocking(self.place, self.rank)
 
     def meet(
         self, facts: Facts, largest: int, signals: Signals, say: Callable[[str], None] = lambda line: None
@@ -69,7 +79,7 @@ class Peers:
         self._bounds, self._signals = Bounds(_HEADER, largest), signals
         silence = min(SILENCE, self.place.wait)
         if self._listener is None:
-            connection = join(self.place, self.rank, facts, signals.stopped, say)
+            connection = join(self.place, self.rank, facts, signals.stopped, say, self._knocked())
             self._wires = {0: Wire(connection, silence)}
         else:
             arrivals = Arrivals(self._listener, self.place, self.count, facts)
@@ -132,7 +142,7 @@ class Peers:
     def _stay_away(self, reason: str) -> None:
         """Tell the others why this machine does not come; it takes a few seconds at most."""
         if self._listener is None:
-            stay_away(self.place, self.rank, reason)
+            stay_away(self.place, self.rank, reason, self._knocked())
             return
         arrivals = Arrivals(self._listener, self.place, self.count, {})
         try:
@@ -140,7 +150,15 @@ class Peers:
         finally:
             arrivals.close()
 
+    def _knocked(self) -> socket.socket | None:
+        """The connection that knocking gave, which is the caller's."""
+        knocking, self._knocking = self._knocking, None
+        return None if knocking is None else knocking.take()
+
     def close(self) -> None:
+        early = self._knocked()
+        if early is not None:
+            early.close()
         for wire in self._wires.values():
             wire.close()
         self._wires = {}

@@ -39,6 +39,7 @@ class Kind(IntEnum):
     BEAT = 6
     LEFT = 7  # why a machine goes
     END = 8  # the run is over
+    COMING = 9  # of a machine that will say its hello when it has compiled
 
 
 class Lost(Exception):

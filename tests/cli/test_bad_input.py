@@ -205,14 +205,39 @@ def test_a_device_that_is_not_there_is_exit_code_3(tmp_path: Path, monkeypatch: 
     refused(sexpgpu("run", write(tmp_path), "--quiet"), "E-DEV-001", 3)
 
 
-@pytest.mark.parametrize("verb", ["check", "run"])
+@pytest.mark.parametrize(
+    "words", ["check", "diff A", "eval", "explain", "ir", "lsp", "passes", "reduce --internal", "run", "watch"]
+)
 def test_a_variable_that_nothing_would_look_at_is_refused_all_the_same(
-    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By every verb that compiles."""
     monkeypatch.setenv("SEXPGPU_EXPLAIN", "foo")
     write_data(tmp_path)
-    refused(sexpgpu(verb, write(tmp_path)), "E-DEV-001", 3)
+    verb, *flags = words.split()
+    files = [] if verb == "lsp" else [write(tmp_path)]
+    refused(sexpgpu(verb, *flags, *files), "E-DEV-001", 3)
     assert sexpgpu(verb, "--help").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("SEXPGPU_DEVICES", "nan", "E-DP-001"),
+        ("SEXPGPU_NODES", "nan", "E-DP-005"),
+        ("SEXPGPU_NODE_RANK", "1", "E-DP-005"),
+        ("SEXPGPU_NODE_GRADIENTS", "f16", "E-DP-005"),
+    ],
+)
+def test_so_is_one_of_gpus_or_machines(
+    name: str, value: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    write_data(tmp_path)
+    file = write(tmp_path)
+    for verb in ("check", "run"):
+        refused(sexpgpu(verb, file), code, 1)
+    assert sexpgpu("doctor", cwd=tmp_path).returncode == 3
 
 
 def test_the_edits_of_an_empty_file_bring_what_they_use(tmp_path: Path) -> None:

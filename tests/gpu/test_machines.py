@@ -358,6 +358,44 @@ def test_a_machine_that_its_own_checks_stop_ends_the_others_at_once(
     assert not machines.out.exists()
 
 
+@pytest.mark.parametrize("machine", [0, 1])
+@pytest.mark.parametrize(
+    ("flags", "environment", "status", "code"),
+    [
+        pytest.param((), {"SEXPGPU_TF32": "maybe"}, 3, "E-DEV-001", id="environment"),
+        pytest.param((), {"SEXPGPU_NODE_GRADIENTS": "f16"}, 1, "E-DP-005", id="machines"),
+        pytest.param(("--steps", 0), {}, 2, "E-USE-001", id="usage"),
+        pytest.param((), {"SEXPGPU_NODES": ""}, 1, "E-DP-005", id="a count that was forgotten"),
+    ],
+)
+def test_a_machine_that_is_refused_before_it_opens_anything(
+    machines: Machines,
+    tmp_path: Path,
+    machine: int,
+    flags: tuple[object, ...],
+    environment: dict[str, str],
+    status: int,
+    code: str,
+) -> None:
+    write(tmp_path, run="(defrun :steps 2 :microbatches 2 :seed 1)")
+    refused = machines.start(machine, *flags, **environment)
+    other = machines.start(1 - machine)
+    (found, _), (other_found, text) = ended([refused, other])
+    assert (found, other_found) == (status, 1)
+    assert f"error[E-DP-007]: machine {machine} ended before the run began\n  actual:   {code}: " in text
+
+
+def test_a_second_machine_0_ends_all(machines: Machines, tmp_path: Path) -> None:
+    write(tmp_path, run="(defrun :steps 2 :microbatches 3 :seed 1)")
+    machines.count = 3
+    for code, text in ended([machines.start(0), machines.start(0), machines.start(1)]):
+        assert code == 1
+        assert (
+            "error[E-DP-006]: two machines are number 0" in text or "error[E-DP-005]: machine 0 cannot listen" in text
+        )
+    assert not machines.out.exists()
+
+
 def test_a_port_that_is_taken_is_told_before_anything_is_compiled(machines: Machines) -> None:
     with socket.create_server(("127.0.0.1", machines.port)):
         ((code, text),) = ended([machines.start(0)])

@@ -6,7 +6,7 @@ import pytest
 
 from sexpgpu.diag import SxError
 from sexpgpu.experiment import RunConfig
-from sexpgpu.gpu.ranks import Nodes, Settings, having_ranks, nodes, only_first, ordinals
+from sexpgpu.gpu.ranks import Nodes, Settings, having_ranks, nodes, only_first, ordinals, reachable, require_sense
 from sexpgpu.runtime.ranks import not_divided
 
 TWO = Settings(nodes="2", node_rank="1", rendezvous="10.0.0.1:29500")
@@ -28,6 +28,40 @@ def test_gpus_that_are_refused(text: str | None, visible: int) -> None:
     assert raised.value.diagnostic.code == "E-DP-001"
 
 
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        (Settings("nan"), "E-DP-001"),
+        (Settings("0,0"), "E-DP-001"),
+        (Settings(nodes="nan"), "E-DP-005"),
+        (Settings(node_rank="1"), "E-DP-005"),
+    ],
+)
+def test_what_means_nothing_wherever_it_is_said(settings: Settings, code: str) -> None:
+    require_sense(Settings("7", "2", "1", "a:1"))
+    with pytest.raises(SxError) as raised:
+        require_sense(settings)
+    assert raised.value.diagnostic.code == code
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        (TWO, (2, 1)),
+        (Settings(nodes="many", node_rank="1", rendezvous="a:1", gradients="f16"), (None, 1)),
+        (Settings(node_rank="0", rendezvous="a:1"), (None, 0)),
+        (Settings(nodes="10", node_rank="10", rendezvous="a:1"), (10, 10)),
+    ],
+)
+def test_whom_a_machine_with_wrong_variables_can_tell(settings: Settings, wanted: tuple[int | None, int]) -> None:
+    found = reachable(settings)
+    assert found is not None
+    assert found.rank == wanted[1]
+    assert found.count == wanted[0] or wanted[0] is None
+    for alone in (Settings(), Settings(nodes="1", node_rank="0", rendezvous="a:1"), Settings(nodes="2", node_rank="0")):
+        assert reachable(alone) is None
+
+
 def test_a_device_that_is_one() -> None:
     only_first(Settings(), "sim")
     only_first(Settings("0"), "sim")
@@ -38,7 +72,7 @@ def test_a_device_that_is_one() -> None:
 
 def test_one_machine_needs_no_other_variable() -> None:
     assert nodes(Settings()) is None
-    assert nodes(Settings(nodes="1", node_rank="7", wait="60")) is None
+    assert nodes(Settings(nodes="1", node_rank="0", rendezvous="a:1", wait="60")) is None
 
 
 def test_several_machines() -> None:
@@ -59,6 +93,8 @@ def test_several_machines_have_gpus() -> None:
     "settings",
     [
         Settings(nodes="0"),
+        Settings(nodes="1", node_rank="1"),
+        Settings(nodes="1", rendezvous="foo"),
         Settings(nodes="two"),
         Settings(nodes="2", rendezvous="a:1"),
         Settings(nodes="2", node_rank="2", rendezvous="a:1"),

@@ -15,8 +15,9 @@ import pytest
 from attrs import define, field
 
 from sexpgpu.diag import Diagnostic, SxError
-from sexpgpu.runtime import meeting
-from sexpgpu.runtime.meeting import Arrivals, Facts, Place, Stopped, join, listen, met_itself
+from sexpgpu.runtime import joining, meeting
+from sexpgpu.runtime.joining import join, met_itself
+from sexpgpu.runtime.meeting import Arrivals, Facts, Place, Stopped, listen
 from sexpgpu.runtime.peers import Peers, Told
 from sexpgpu.runtime.signals import Signals
 from sexpgpu.runtime.wire import MAGIC, Bounds, Kind, Lost, Wire, head
@@ -274,9 +275,71 @@ def test_who_comes_late_is_told_too() -> None:
         peers.close()
 
 
+def test_who_compiles_for_long_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machine 0 is gone when machine 1 has compiled, which knocked before it did."""
+    monkeypatch.setattr(meeting, "FAREWELL", 1.0)
+    where = place(60)
+    first, second = Peers(0, 2, "f32", where), Peers(1, 2, "f32", where)
+    second.knock()
+    first.leave(WHY)
+    first.close()
+    began = time.monotonic()
+    left_alone(Background(partial(second.meet, FACTS, 1 << 20, Signals())), 0)
+    assert time.monotonic() - began < 5
+    second.close()
+
+
+def test_who_has_knocked_and_does_not_come_says_so() -> None:
+    where = place(60)
+    first, second = Peers(0, 3, "f32", where), Peers(1, 3, "f32", where)
+    waiting = Background(partial(first.meet, FACTS, 1 << 20, Signals()))
+    second.knock()
+    second.leave(WHY)
+    left_alone(waiting, 1)
+    first.close()
+    second.close()
+
+
+def test_who_has_knocked_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than for a hello, and no longer than it lives: it may come again."""
+    monkeypatch.setattr(meeting, "PATIENCE", 0.3)
+    where = place(60)
+    first, second = Peers(0, 2, "f32", where), Peers(1, 2, "f32", where)
+    waiting = Background(partial(first.meet, FACTS, 1 << 20, Signals()))
+    second.knock()
+    time.sleep(1.0)
+    assert waiting.thread.is_alive()
+    second.meet(FACTS, 1 << 20, Signals())
+    waiting.thread.join(30)
+    assert waiting.fault is None
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_a_second_machine_0_is_told_to_all(monkeypatch: pytest.MonkeyPatch, compiles: bool) -> None:
+    """Where the first one has not begun to listen to anybody, it finds out when it does."""
+    monkeypatch.setattr(joining, "FAREWELL", 0.5 if compiles else 10.0)
+    where = place(60)
+    first, third = Peers(0, 3, "f32", where), Peers(2, 3, "f32", where)
+    third.knock()
+    second = Background(lambda: Peers(0, 3, "f32", where))
+    if compiles:
+        assert second.code() == "E-DP-005"
+    waiting = Background(partial(first.meet, FACTS, 1 << 20, Signals()))
+    joins = Background(partial(third.meet, FACTS, 1 << 20, Signals()))
+    for each in (waiting, joins) if compiles else (waiting, joins, second):
+        assert each.code() == "E-DP-006"
+        assert isinstance(each.fault, SxError)
+        assert each.fault.diagnostic.message == "two machines are number 0"
+    first.close()
+    third.close()
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_machine_that_nobody_waits_for_ends_soon(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meeting, "FAREWELL", 0.5)
+    monkeypatch.setattr(joining, "FAREWELL", 0.5)
     began = time.monotonic()
     peers = Peers(number, 2, "f32", place(60))
     peers.leave(WHY)
