@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sexpgpu import knobs
 from sexpgpu.cli import report
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 @report.file_argument
 @report.selection_options
 @report.skip_option
+@report.device_option("The device whose passes these are; SEXPGPU_DEVICE otherwise.")
+@report.target_option
 @click.option("--graph", metavar="NAME", help="Count and compare one graph instead of the whole module.")
 @click.option("--changed", is_flag=True, help="Only passes that changed something.")
 @click.option("--dump", type=click.Path(path_type=Path), metavar="DIR", help="Write NN-PASS.mlir and index.json there.")
@@ -28,6 +31,8 @@ def command(
     file: Path,
     selected: Selection,
     skipped: tuple[str, ...],
+    device: str | None,
+    target: str | None,
     graph: str | None,
     changed: bool,
     dump: Path | None,
@@ -39,19 +44,22 @@ def command(
     \b
     sexpgpu passes examples/gpt2.sx
     sexpgpu passes examples/moons.sx --graph train --changed
+    sexpgpu passes examples/moons.sx --device cuda --target sm_90
     sexpgpu passes examples/shakespeare.sx --dump stages --html passes.html
 
     A dumped module goes back into `sexpgpu-opt` and into `sexpgpu run FILE --from`. The page of --html is one file
     that asks for nothing from outside: passes, stages side by side, search, a graph by model path.
     """
     from sexpgpu.driver.compile import compiling
-    from sexpgpu.driver.pipeline import Passes, skipping, whole
+    from sexpgpu.driver.pipeline import Passes, skipping, whole_for
     from sexpgpu.driver.stages import Recorder, table, write_stages
     from sexpgpu.lang.limits import run_deep
 
+    report.require_gpu(target, knobs.DEVICE.get(device))
+
     def tell() -> int:
-        pipeline, recorder = whole(), Recorder()
-        passes = Passes(skipping(skipped), observer=recorder)
+        pipeline, recorder = whole_for(device, target), Recorder()
+        passes = Passes(skipping(skipped, device), observer=recorder)
         with compiling(file, selected, pipeline=pipeline, passes=passes) as done:
             told = report.diagnostics_json(done.diagnostics, done.session.sources)
             if not done.ok:

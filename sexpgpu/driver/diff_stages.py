@@ -1,4 +1,5 @@
-"""What lies between two stages of one module: each graph's operations as text, line against line.
+"""What lies between two stages of a module, or between two modules at a stage: the operations of each graph and of
+each kernel as text, line against line.
 
 Values are numbered anew at every stage, so numbers are compared by what they stand for: an operation is unchanged where
 it reads the values that correspond to those it read before, and one that reads another value is a difference. The
@@ -15,8 +16,12 @@ from typing import Any
 from attrs import frozen
 
 from sexpgpu.passes.base import functions
+from sexpgpu.passes.gpu.plans import device_plans_of
 
 _VALUE = re.compile(r"%\w+")
+_BEGINNINGS = ("func.func", "gpu.func", "llvm.func", "^")
+"""How lines begin that name the arguments of a function or a block."""
+_ENTRY = re.compile(r"^\.visible \.entry (\w+)\(.*?^}$", re.MULTILINE | re.DOTALL)
 
 CONTEXT = 2
 """Unchanged lines shown around a change."""
@@ -24,10 +29,14 @@ CONTEXT = 2
 
 @frozen
 class GraphText:
-    """One function of a module at a stage: its lines, and how many operations it has."""
+    """One function of a module at a stage: its lines, and how many operations it has.
+
+    `assembly`: the lines are PTX, which is compared as it is.
+    """
 
     lines: tuple[str, ...]
     operations: int
+    assembly: bool = False
 
 
 @frozen
@@ -41,14 +50,37 @@ class Change:
 
 
 def texts(module: Any) -> dict[str, GraphText]:
-    """Every function by the name of its graph, or by its symbol."""
+    """Every function by the name of its graph, or by its symbol; kernels for a GPU by `kernel` and theirs."""
     found = {}
     for func in functions(module):
         attributes = func.attributes
         name = attributes["sx.graph"].value if "sx.graph" in attributes else attributes["sym_name"].value
-        lines = str(func.operation.get_asm(use_local_scope=True, enable_debug_info=False)).splitlines()
-        found[name] = GraphText(tuple(lines), len(func.regions[0].blocks[0].operations))
+        found[name] = _text(func)
+    for op in module.body.operations:
+        if op.operation.name == "gpu.module":
+            inside = [each for each in op.regions[0].blocks[0].operations if _has_body(each)]
+            found |= {f"kernel {each.attributes['sym_name'].value}": _text(each) for each in inside}
+        elif op.operation.name == "gpu.binary":
+            for part in _ENTRY.finditer("".join(each.text for each in device_plans_of(module).modules)):
+                lines = tuple(part[0].splitlines())
+                found[f"kernel {part[1]}"] = GraphText(lines, sum(map(_is_instruction, lines)), assembly=True)
+            break
     return found
+
+
+def _text(func: Any) -> GraphText:
+    lines = str(func.operation.get_asm(use_local_scope=True, enable_debug_info=False)).splitlines()
+    return GraphText(tuple(lines), sum(len(block.operations) for block in func.regions[0].blocks))
+
+
+def _has_body(op: Any) -> bool:
+    return "sym_name" in op.attributes and len(op.regions) == 1 and len(op.regions[0].blocks) > 0
+
+
+def _is_instruction(line: str) -> bool:
+    """Of PTX: neither a directive nor a label nor a comment."""
+    text = line.strip()
+    return text.endswith(";") and not text.startswith((".", "//"))
 
 
 def changes(a: dict[str, GraphText], b: dict[str, GraphText]) -> list[Change]:
@@ -56,7 +88,10 @@ def changes(a: dict[str, GraphText], b: dict[str, GraphText]) -> list[Change]:
     found = []
     for name in [*b, *(name for name in a if name not in b)]:
         before, after = a.get(name), b.get(name)
-        lines = tuple(_compared(before.lines if before else (), after.lines if after else ()))
+        if before == after:
+            continue
+        exact = any(each is not None and each.assembly for each in (before, after))
+        lines = tuple(_compared(before.lines if before else (), after.lines if after else (), exact))
         if lines:
             found.append(
                 Change(name, before.operations if before else None, after.operations if after else None, lines)
@@ -75,9 +110,9 @@ def text_of(a: str, b: str, found: list[Change]) -> str:
     return "\n".join(lines)
 
 
-def _compared(a: tuple[str, ...], b: tuple[str, ...]) -> Iterator[str]:
+def _compared(a: tuple[str, ...], b: tuple[str, ...], exact: bool) -> Iterator[str]:
     """Lines with `-`, `+` or a blank before them; `...` where unchanged lines are left out."""
-    marked = list(_marked(a, b))
+    marked = list(_as_they_are(a, b) if exact else _marked(a, b))
     near = {
         at
         for place, (mark, _) in enumerate(marked)
@@ -91,6 +126,15 @@ def _compared(a: tuple[str, ...], b: tuple[str, ...]) -> Iterator[str]:
                 yield "..."
             yield f"{mark} {line.strip()}"
         left_out = place not in near and bool(near)
+
+
+def _as_they_are(a: tuple[str, ...], b: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for kind, a0, a1, b0, b1 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if kind == "equal":
+            yield from ((" ", line) for line in b[b0:b1])
+        else:
+            yield from (("-", line) for line in a[a0:a1])
+            yield from (("+", line) for line in b[b0:b1])
 
 
 def _marked(a: tuple[str, ...], b: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -116,7 +160,7 @@ def _masked(line: str) -> str:
 
 def _made(line: str) -> list[str]:
     """The values that a line names first: an operation's results, a function's arguments."""
-    if line.lstrip().startswith("func.func"):
+    if line.lstrip().startswith(_BEGINNINGS):
         return _VALUE.findall(line)
     left, equals, _ = line.partition(" = ")
     return _VALUE.findall(left) if equals and left.lstrip().startswith("%") else []
@@ -124,4 +168,5 @@ def _made(line: str) -> list[str]:
 
 def _reads_the_same(left: str, right: str, same: dict[str, str]) -> bool:
     ours, theirs = (_VALUE.findall(line)[len(_made(line)) :] for line in (left, right))
-    return all(same.get(x) == y for x, y in zip(ours, theirs, strict=True))
+    # What a line makes for its own region is nowhere made before it is read: what is read first corresponds.
+    return all(same.setdefault(x, y) == y for x, y in zip(ours, theirs, strict=True))

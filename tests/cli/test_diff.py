@@ -167,9 +167,11 @@ def test_errors_are_shown_with_their_file(diff: Diff, tmp_path: Path) -> None:
     [
         ("my-run.sx", "diff takes two files"),
         ("my-run.sx my-run.sx my-run.sx", "diff takes two files"),
-        ("my-run.sx --stage traced", "give it twice, not once"),
-        ("my-run.sx --stage traced --stage 1 --stage 2", "give it twice, not 3 times"),
-        ("my-run.sx my-run.sx --stage traced --stage autodiff", "give one file, not 2"),
+        ("my-run.sx --stage traced", "give it twice with one file, not once"),
+        ("my-run.sx --stage traced --stage 1 --stage 2", "give it twice with one file, not 3 times"),
+        ("my-run.sx my-run.sx --stage traced --stage autodiff", "give it once with 2 files, not twice"),
+        ("my-run.sx my-run.sx --device sim", "give --stage"),
+        ("my-run.sx my-run.sx --stage traced --target sm_90", "--target says which chip"),
     ],
 )
 def test_wrong_usage(diff: Diff, words: str, said: str) -> None:
@@ -189,6 +191,46 @@ def test_two_stages(diff: Diff) -> None:
     assert printed(diff("my-run.sx", "--stage", "traced", "--stage", "0")) == "identical\n"
     document = json.loads(printed(diff("my-run.sx", "--stage", "traced", "--stage", "autodiff", "--json")))
     assert "train" in [graph["graph"] for graph in document["graphs"]]
+
+
+def test_one_stage_of_two_selections(diff: Diff) -> None:
+    text = printed(diff("my-run.sx", "my-run.sx", "--stage", "traced", "--set", "lr=1.0"))
+    head, *graphs = text.split("\n\n")
+    assert head == "a  my-run.sx --stage traced\nb  my-run.sx --set lr=1.0 --stage traced"
+    assert all(graph.startswith("update ") for graph in graphs)
+    assert printed(diff("my-run.sx", "my-run.sx", "--stage", "traced")) == "identical\n"
+    skipped = printed(diff("my-run.sx", "my-run.sx", "--stage", "fuse", "--skip", "simplify"))
+    assert skipped.splitlines()[1] == "b  my-run.sx --stage fuse --skip simplify"
+    document = json.loads(printed(diff("my-run.sx", "my-run.sx", "--stage", "1", "--set", "lr=1.0", "--json")))
+    assert set(document["diagnostics"]) == {"a", "b"}
+    assert not document["identical"]
+    code, _, err = diff("my-run.sx", "my-run.sx", "--stage", "traced", "--set", "nothing=1")
+    assert code == 1
+    assert "E-KNOB-001" in err
+
+
+@pytest.mark.parametrize("stage", ["to-gpu", "to-nvvm", "to-ptx"])
+def test_kernels_of_two_selections(diff: Diff, stage: str) -> None:
+    """The same launches of kernels that multiply by other constants; of one selection nothing differs."""
+    words = ("my-run.sx", "my-run.sx", "--stage", stage, "--device", "cuda", "--target", "sm_90")
+    assert printed(diff(*words)) == "identical\n"
+    text = printed(diff(*words, "--set", "lr=0.25"))
+    assert text.startswith(f"a  my-run.sx --stage {stage} --device cuda --target sm_90\nb  my-run.sx --set lr=0.25 ")
+    kernels = [graph for graph in text.split("\n\n") if graph.startswith("kernel ")]
+    assert kernels
+    assert not any(graph.startswith(("kernel product", "train")) for graph in text.split("\n\n"))
+
+
+def test_two_stages_of_a_device(diff: Diff) -> None:
+    words = ("my-run.sx", "--stage", "to-nvvm", "--stage", "to-ptx", "--device", "sim")
+    (kernel, *_) = (part for part in printed(diff(*words)).split("\n\n") if part.startswith("kernel "))
+    first, *lines = kernel.splitlines()
+    assert [word.isdigit() for word in first.split()] == [False, False, True, False, True, False]
+    assert any(line.startswith("  - llvm.func @") for line in lines)
+    assert any(line.startswith("  + .visible .entry") for line in lines)
+    code, out, err = diff("my-run.sx", "my-run.sx", "--stage", "to-ptx")
+    assert (code, out) == (1, "")
+    assert "E-IR-014" in err
 
 
 def test_a_stage_that_is_none(diff: Diff) -> None:

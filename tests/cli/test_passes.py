@@ -62,6 +62,19 @@ def test_the_table_follows_the_pipeline(tmp_path: Path) -> None:
     assert text[-1].startswith("total")
 
 
+def test_the_passes_of_a_device(tmp_path: Path) -> None:
+    """Those of the flag, whatever the environment says, for the chip that is asked for."""
+    file = write(tmp_path)
+    rows = stages(file, "--device", "cuda", "--target", "sm_90")
+    assert rows[-1]["name"] == "to-ptx"
+    assert any(row["spec"] == "sx-to-gpu=chip=sm_90" for row in rows)
+    assert [row["name"] for row in stages(file, "--device", "cpu")] == NAMES
+    done = with_variables(["passes", file, "--device", "cpu", "--json"], tmp_path, SEXPGPU_DEVICE="sim")
+    assert [row["name"] for row in json.loads(done.stdout)["stages"]] == NAMES
+    assert sexpgpu("passes", file, "--target", "sm_90").returncode == 2
+    assert sexpgpu("passes", file, "--device", "sim", "--skip", "to-gpu").returncode == 1
+
+
 def test_only_what_changed_of_one_graph(tmp_path: Path) -> None:
     file = write(tmp_path)
     rows = stages(file, "--graph", "val", "--changed")
