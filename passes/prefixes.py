@@ -6,8 +6,8 @@
                                                           %y = sx.concat %first, %outs
 
 A kernel computes such a loop in one go, its derivative being another loop. What works on whole places, a product of
-matrices, say, stays the operations it was, and so does everything on the CPU: there only the marks go. Runs before
-`simplify`, which removes what nobody reads any more.
+matrices, say, stays the operations it was, and so does what derivatives inside the graph look into; on the CPU, where
+all does, only the marks go. Runs before `simplify`, which removes what nobody reads any more.
 """
 
 from __future__ import annotations
@@ -62,12 +62,15 @@ class Prefixes(Pass):
         combining: dict[str, Any] = {}
         loops = stayed = 0
         for func in functions(module):
-            for symbol, scan in _scans(func).items():
+            scans = _scans(func)
+            live = _live(func) if scans and self.target != "cpu" else set()
+            for symbol, scan in scans.items():
                 combine = combining.setdefault(symbol, function(module.operation, symbol))
                 if self.target == "cpu" or not scan.prefixes:
                     continue
                 count = len(combine.regions[0].blocks[0].arguments)
-                if len(scan.places) == count // 2 and by_elements(read_flow(combine, bodies=False), count):
+                whole = len(scan.places) == count // 2 and not _looked_into(scan, live)
+                if whole and by_elements(read_flow(combine, bodies=False), count):
                     _loop(module.operation, combine, scan, context)
                     loops += 1
                 else:
@@ -97,6 +100,32 @@ def _marked(func: Any) -> Iterator[tuple[Any, str]]:
         for name in (PLACES, PREFIXES):
             if name in op.attributes:
                 yield op.operation, name
+
+
+def _live(func: Any) -> set[Any]:
+    """The operations that what the function gives is computed from."""
+    found: set[Any] = set()
+    *ops, end = operations_of(func)
+    found.add(end)
+    for op in reversed(ops):
+        if any(use.owner.operation in found for result in op.results for use in result.uses):
+            found.add(op)
+    return found
+
+
+def _looked_into(scan: _Scan, live: set[Any]) -> bool:
+    """Whether something else reads what the scan computes on its way, as derivatives inside a graph do."""
+    given = {op.operands[0] for op in scan.places.values()}
+    inside: set[Any] = set()
+    pending = list(scan.prefixes.values())
+    while pending:
+        op = pending.pop()
+        if op not in inside and len(op.operands):
+            inside.add(op)
+            pending += [v.owner.operation for v in op.operands if v not in given and not isinstance(v.owner, ir.Block)]
+    between = inside.difference(scan.prefixes.values())
+    users = {use.owner.operation for op in between for result in op.results for use in result.uses}
+    return not live.isdisjoint(users - inside)
 
 
 def _loop(module: Any, combine: Any, scan: _Scan, context: Context) -> None:
