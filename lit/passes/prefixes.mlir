@@ -19,6 +19,11 @@
 // CHECK-NOT: call
 // CHECK: "sx.matmul"
 // CHECK-NOT: sx.places
+
+// What is computed on the way is read as well, by a derivative, say: the operations are needed anyway.
+// CHECK-LABEL: func.func @looked_into(
+// CHECK-NOT: call
+// CHECK: return
 // CHECK-LABEL: @times.scan
 // CHECK-SAME: sx.associative
 // CHECK-SAME: sx.items = array<i64: 1>, sx.outs = array<i64: 1>, sx.states = 1
@@ -30,6 +35,7 @@
 // CPU-NOT: sx.prefixes
 // CPU: "sx.concat"
 // CPU-LABEL: func.func @matrices(
+// CPU-LABEL: func.func @looked_into(
 // CPU-NOT: func.func private
 
 // The derivative reads the states that came in where the prefixes lie, so no loop writes them twice.
@@ -65,4 +71,17 @@ func.func @matrices(%x: tensor<2x2x2xf32>) -> tensor<2x2x2xf32> {
   %p = "sx.matmul"(%a, %b) : (tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<1x2x2xf32>
   %y = "sx.concat"(%a, %p) {axis = 0 : i64, sx.prefixes = [@product, 0, 0]} : (tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<2x2x2xf32>
   return %y : tensor<2x2x2xf32>
+}
+
+func.func @looked_into(%x: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x1xf32>) {
+  %a = "sx.slice"(%x) {start = array<i64: 0, 0>, step = array<i64: 1, 2>, stop = array<i64: 4, 1>, sx.places = [@factors, 0, 1]} : (tensor<4x2xf32>) -> tensor<4x1xf32>
+  %b = "sx.slice"(%x) {start = array<i64: 0, 1>, step = array<i64: 1, 2>, stop = array<i64: 4, 2>} : (tensor<4x2xf32>) -> tensor<4x1xf32>
+  %p = "sx.mul"(%a, %b) : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
+  %y = "sx.concat"(%a, %p) {axis = 1 : i64, sx.prefixes = [@factors, 0, 1]} : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x2xf32>
+  return %y, %p : tensor<4x2xf32>, tensor<4x1xf32>
+}
+
+func.func private @factors(%a: tensor<4x1xf32>, %b: tensor<4x1xf32>) -> tensor<4x1xf32> {
+  %p = "sx.mul"(%a, %b) : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
+  return %p : tensor<4x1xf32>
 }
