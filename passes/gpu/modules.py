@@ -52,10 +52,12 @@ def replaced(op: Any, context: Context, pipeline: str) -> list[Any]:
     alone = ir.Module.create(loc=op.location)
     alone.operation.attributes["gpu.container_module"] = ir.UnitAttr.get(context=context.mlir)
     op.clone(ir.InsertionPoint(alone.body))
-    lowered = context.run_pipeline(alone, pipeline)
-    made = [each.operation.clone(ir.InsertionPoint(op)) for each in lowered.body.operations]
+    context.lower(alone, pipeline)
+    made = [each.operation for each in alone.body.operations]
+    for each in made:
+        each.move_before(op)
     context.erase(op)
-    return [each.operation for each in made]
+    return made
 
 
 def drop_timings(binary: Any) -> None:

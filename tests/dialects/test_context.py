@@ -186,6 +186,16 @@ def test_a_pipeline_leaves_its_module_alone(context: Context) -> None:
     assert [op.name for op in kept] == ["func.func", "sx.neg", "sx.neg", "func.return"]
 
 
+def test_lowering_changes_the_module_itself_and_verifies_it(context: Context) -> None:
+    module = context.parse_module(PAIR, "pair.mlir")
+    context.lower(module, "builtin.module(symbol-privatize{exclude=none},symbol-dce)")
+    assert "pair" not in str(module)
+    broken = context.parse_module(PAIR, "pair.mlir")
+    broken.body.operations[0].operation.attributes["sym_name"] = ir.UnitAttr.get(context.mlir)
+    with pytest.raises(SxError, match="E-IR-002"):
+        context.lower(broken, "builtin.module(symbol-dce)")
+
+
 def test_a_pipeline_that_is_none_is_a_diagnostic(context: Context) -> None:
     module = context.parse_module(PAIR, "pair.mlir")
     with pytest.raises(SxError, match="E-IR-003") as caught:
