@@ -29,6 +29,7 @@ from sexpgpu.passes.fusing.grow import Target, grow
 from sexpgpu.passes.fusing.reading import Reading, read
 from sexpgpu.passes.fusing.recurrences import group_recurrences
 from sexpgpu.passes.fusing.repeat import repeat, widen
+from sexpgpu.passes.fusing.seeds import make_constants
 
 TARGETS = ("cpu", "cuda")
 
@@ -70,6 +71,7 @@ class Fuse(Pass):
             if len(func.regions[0].blocks[0].arguments):
                 if self.target == "cuda":
                     group_recurrences(func, outliner, context)
+                    make_constants(func.operation, context)
                 _fuse(read(func.operation, cut=self.target == "cpu"), cast(Target, self.target), outliner, tally)
         return str(tally)
 

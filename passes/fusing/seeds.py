@@ -10,11 +10,34 @@ was computed of it is read by no group, so that it would have been written anywa
 
 from __future__ import annotations
 
-from sexpgpu.dialects.opdef import Move, Pointwise
-from sexpgpu.dialects.signature import input_roles
+from typing import Any
+
+from mlir import ir
+
+from sexpgpu.dialects.builder import Builder, Val
+from sexpgpu.dialects.context import Context
+from sexpgpu.dialects.opdef import Dense, Move, Pointwise
+from sexpgpu.dialects.read import attrs_of, definition_of
+from sexpgpu.dialects.signature import input_roles, terminator_of
 from sexpgpu.passes.fusing.clusters import MOST, Cluster, Clustering, holds
 from sexpgpu.passes.fusing.lines import Treatment
 from sexpgpu.passes.fusing.reading import ARGUMENT, Reading, shape_of
+
+
+def make_constants(func: Any, context: Context) -> None:
+    """Have an update, which takes a gradient, compute the constants of several elements that it gives.
+
+    Nothing of one number is kept in full: it is written in each step, by the kernel of the update like all else.
+    """
+    if "grad" not in input_roles(func):
+        return
+    end = terminator_of(func)
+    for place, value in enumerate(end.operands):
+        record = None if isinstance(value.owner, ir.Block) else definition_of(value.owner)
+        dense = attrs_of(value.owner).get("value") if record is not None else None
+        if isinstance(dense, Dense) and dense.is_splat and dense.type.size > 1:
+            builder = Builder(context, ir.InsertionPoint(end), value.owner.location)
+            end.operands[place] = builder("cast", Val(builder, value, dense.type), dtype=dense.type.dtype).value
 
 
 def start_update(clustering: Clustering) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from sexpgpu.dialects.opdef import Constant, Dense, Move, Reduce
+from sexpgpu.dialects.opdef import Constant, Dense, Move, Pointwise, Reduce
 from sexpgpu.dialects.read import definition_of
 from sexpgpu.dialects.signature import input_roles, output_roles
 from sexpgpu.passes.flow import operations_of
@@ -133,14 +133,16 @@ class Body:
     def _node(self, node: Node, numbers: dict[int, int], dtype: Any) -> None:
         assert node.record is not None
         (out,) = node.outs
-        if isinstance(node.record.kind, Move):
+        kind = node.record.kind
+        same = kind == Pointwise("cast") and self._types[numbers[node.ins[0]]].dtype == dtype
+        if isinstance(kind, Move) or same:
             numbers[out] = numbers[node.ins[0]]
             return
         ins = tuple([numbers[value] for value in node.ins])
         attrs = node.attrs
-        if isinstance(node.record.kind, Constant):
+        if isinstance(kind, Constant):
             attrs = {"value": Dense(TensorType((), dtype), node.attrs["value"].data)}
-        if isinstance(node.record.kind, Reduce) and self.wide.issuperset(ins):
+        if isinstance(kind, Reduce) and self.wide.issuperset(ins):
             numbers[out] = self._add(dtype, False, True)
             self.folds[numbers[out]] = Node(node.name, node.record, attrs, ins, (numbers[out],))
             return

@@ -288,20 +288,24 @@ ZEROED = """(defoptimizer zeroed (&key (lr 0.1)) "a state that each step sets to
 
 
 @pytest.mark.parametrize("form", ["(zeroed :lr 0.5)", "(zeroed :lr (linear-schedule 0.5 :warmup 2))"])
-def test_an_update_that_a_constant_is_copied_beside_is_clipped_once(form: str, tmp_path: Path) -> None:
-    """In every step; what copies the zeros is a kernel of its own."""
+def test_an_update_that_gives_a_constant_runs_with_the_others(form: str, tmp_path: Path) -> None:
+    """The zeros of a state are written by the kernels that write the parameters, which are clipped once."""
     optimizer = f'{ZEROED}\n(def optimizer (optimizer-groups (sgd :lr 0.5) (group "*.weight" {form})))'
     file = write(tmp_path, optimizer=optimizer, run="(defrun :steps 3 :clip-norm 0.05 :seed 1)")
     many = compiled(file)
-    assert len(many.updating.graphs) == 1
+    assert len(many.updating.graphs) == 2
     both(file)
+
+
+KEPT = ZEROED.replace("(zeros (shape param))", "m").replace("zeroed", "kept")
+"""As it, with a state that stays what it is, which a copy gives that is no part of the update's group."""
 
 
 def test_no_graph_that_runs_alone_has_kernels_that_clip(tmp_path: Path) -> None:
     """Graphs of equal groups do not share kernels where one runs together with others and one does not."""
     model = """(defmodel net () (defparam w (3 2) :init (normal 1.0)) (defparam v (3 2) :init (normal 1.0))
       (forward (x) (+ (matmul x w) (matmul x v))))"""
-    optimizer = f'{ZEROED}\n(def optimizer (optimizer-groups (zeroed :lr 0.5) (group "*.w" (sgd :lr 0.5))))'
+    optimizer = f'{KEPT}\n(def optimizer (optimizer-groups (kept :lr 0.5) (group "*.w" (sgd :lr 0.5))))'
     file = write(tmp_path, model=model, optimizer=optimizer, run="(defrun :steps 3 :clip-norm 0.05 :seed 1)")
     many = compiled(file)
     assert len(many.updating.graphs) == 1
@@ -320,7 +324,7 @@ def test_constant_states_of_one_element_keep_their_shapes(tmp_path: Path) -> Non
     found = many.updating
     assert found.together is not None
     calls = [u.graph for u in many.experiment.updates if u.graph in found.graphs for _ in u.params]
-    assert len(calls) == 2
+    assert len(calls) == 3
     for graph, places in zip(calls, found.together.results, strict=True):
         types = [found.together.plan.spec.outputs[place].type for place in places]
         assert types == [output.type for output in many.experiment.graphs[graph].offered.outputs]
