@@ -66,6 +66,16 @@ class DeviceTransport:
             self._errors[name] = DeviceArray(self._errors[name].type, error.memory, error.offset)
         self._fresh = {}
 
+    def errors(self) -> dict[str, Array]:
+        return {name: self.arrays.host(error) for name, error in self._errors.items()}
+
+    def take(self, errors: Mapping[str, Array]) -> None:
+        pool = self.arrays.pool
+        for name in self._errors.keys() & errors.keys():  # a parameter that is frozen now has no gradient
+            array = errors[name]
+            pool.stream.copy_in(self._errors[name].address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            pool.writes += 1
+
     def placed(self, sums: Mapping[str, Array]) -> dict[str, DeviceArray]:
         offsets = _offsets(self.types)
         whole = np.zeros(_end(self.types), np.uint8)

@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from sexpgpu.runtime.engine import Array, Tensor
 CHECKPOINTS = "checkpoints"
 INDEX = "checkpoint.json"
 FORMAT = 1
+ROUNDING = "rounding"
+"""How the names begin of what rounding has taken of gradients: `rounding/RANK/PATH`, `rounding/sum/PATH`."""
 _SHARD_BYTES = 64 << 20
 _KINDS = ("param", "buffer", "state")
 
@@ -83,10 +86,12 @@ def write_checkpoint(
     tensors: Tensors,
     facts: Mapping[str, Any],
     host: Callable[[Tensor], Array] = _as_it_is,
+    more: Mapping[str, Array] | None = None,
 ) -> Written:
     """Commits a checkpoint under `root`; `facts` (the run's id and manifest) go into the index.
 
-    `host` gives the values of a tensor that is not the host's own; it is asked for one at a time.
+    `host` gives the values of a tensor that is not the host's own; it is asked for one at a time. `more` are arrays
+    beside the run's tensors, by their names.
 
     An `OSError` means that nothing was committed: what was there before is as it was.
     """
@@ -98,7 +103,7 @@ def write_checkpoint(
     try:
         target.mkdir(parents=True, exist_ok=True)
         sync_directory(root)
-        for number, shard in enumerate(_shards(flat_tensors(tensors), host)):
+        for number, shard in enumerate(chain(_shards(flat_tensors(tensors), host), _shards(more or {}, _as_it_is))):
             name = f"tensors-{number:04d}-{nonce}.safetensors"
             data = serialized(shard)
             write_synced(target / name, data)
@@ -203,7 +208,8 @@ def _shards(tensors: Mapping[str, Tensor], host: Callable[[Tensor], Array]) -> I
             shard, size = {}, 0
         shard[key] = array
         size += array.nbytes
-    yield shard
+    if shard:
+        yield shard
 
 
 def _take_back(target: Path, nonce: str) -> None:

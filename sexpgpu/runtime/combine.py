@@ -48,8 +48,7 @@ class Combining:
     team: Team
     experiment: Experiment
     _dtypes: dict[tuple[OutputRole, str], DType] = field(init=False)
-    _lacking: dict[str, Array] = field(factory=dict, init=False)  # what rounding took from sums, on machine 0
-    _fresh: dict[str, Array] = field(factory=dict, init=False)  # the same of a step that is not kept yet
+    _fresh: dict[str, Array] = field(factory=dict, init=False)  # the team's `lacking` of a step that is not kept yet
 
     def __attrs_post_init__(self) -> None:
         graphs = (self.experiment.train_graph, self.experiment.sums_graph)
@@ -86,7 +85,7 @@ class Combining:
         """The step was kept, and with it what rounding has taken from its gradients."""
         for transport in self.team.transports:
             transport.commit()
-        self._lacking |= self._fresh
+        self.team.lacking |= self._fresh
 
     def _local(self, folds: Sequence[Sums], tree: bool, role: OutputRole) -> list[dict[str, Tensor]]:
         """The sums over the microbatches of this process, on each of its ranks."""
@@ -213,7 +212,7 @@ class Combining:
         """A sum as it goes to all machines."""
         if not self._rounded(purpose, name):
             return Sent(purpose, name, 0, 1, total)
-        whole = total + self._lacking[name] if name in self._lacking else total
+        whole = total + self.team.lacking[name] if name in self.team.lacking else total
         nearest = round_bf16(whole)
         self._fresh[name] = np.subtract(whole, nearest)
         return Sent(purpose, name, 0, 1, (nearest.view(np.uint32) >> np.uint32(16)).astype(np.uint16), True)

@@ -10,6 +10,7 @@ from attrs import define, field
 
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.experiment import Experiment
+from sexpgpu.runtime import rounding
 from sexpgpu.runtime.agree import require_agreement
 from sexpgpu.runtime.calls import Tensors, contexts_of
 from sexpgpu.runtime.feed import Feed
@@ -45,6 +46,7 @@ class Follower:
                 self._step(order["step"], order["stage"])
             else:
                 require_agreement(self.done, self.team, self.tensors, self.experiment)
+                rounding.gathered(self.team, self.experiment)
 
     def _step(self, step: int, stage: int) -> None:
         self.trainer.feed.stage = stage
@@ -61,6 +63,7 @@ def follower(team: Team, loaders: Loaders, plan: Plan, start: Start) -> Follower
     contexts = contexts_of(experiment)
     host = start.tensors or initial_tensors(calls, contexts, start.given)
     tensors = team.replicate(host, experiment)
+    rounding.take(team, experiment, start.rounding)
     stages = list(loaders.stages(experiment.train_loader))
     trainer = TrainStep(experiment, Feed(experiment.train_loader, stages[0], plan, contexts, team))
     return Follower(experiment, team, team.peers, trainer, tensors, stages, start.position.step)

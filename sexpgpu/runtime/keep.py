@@ -16,6 +16,7 @@ from sexpgpu.experiment import RunConfig
 from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.checkpoint import Position, Written, numbered, remove_checkpoint, surplus, write_checkpoint
+from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.events import EventStream
 from sexpgpu.runtime.restore import read_index, verify
 
@@ -41,15 +42,16 @@ class Keeper:
         every = self.run.checkpoint_every
         return every is not None and step % every == 0 and step != self.last
 
-    def commit(self, position: Position, tensors: Tensors) -> bool:
+    def commit(self, position: Position, tensors: Tensors, errors: Mapping[str, Array] | None = None) -> bool:
         """Writes, verifies, then lets old ones go. A failure is reported, costs nothing else, and gives
         False. What a position says of the event stream is filled in here.
+        `errors` are what rounding has taken of gradients, by their names in a checkpoint.
         """
         started = time.perf_counter()
         step = position.step
         try:
             length = self.events.sync()
-            written = self._write(evolve(position, events=length, waiting=self.events.waiting), tensors)
+            written = self._write(evolve(position, events=length, waiting=self.events.waiting), tensors, errors or {})
             verify(written.path)
         except (OSError, SxError) as fault:
             self._failed(step, fault)
@@ -66,15 +68,15 @@ class Keeper:
         self._let_go()
         return True
 
-    def _write(self, position: Position, tensors: Tensors) -> Written:
+    def _write(self, position: Position, tensors: Tensors, errors: Mapping[str, Array]) -> Written:
         try:
-            return write_checkpoint(self.root, position, tensors, self.facts, self.arrays.host)
+            return write_checkpoint(self.root, position, tensors, self.facts, self.arrays.host, errors)
         except OSError:
             if not position.waiting:
                 raise
             # What filled the stream may leave room for the tensors, and they matter more.
             bare = evolve(position, waiting=(), lost=len(position.waiting))
-            return write_checkpoint(self.root, bare, tensors, self.facts, self.arrays.host)
+            return write_checkpoint(self.root, bare, tensors, self.facts, self.arrays.host, errors)
 
     def _failed(self, step: int, fault: OSError | SxError) -> None:
         reason = fault.diagnostic.message if isinstance(fault, SxError) else fault.strerror or str(fault)

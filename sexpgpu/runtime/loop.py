@@ -11,6 +11,7 @@ from attrs import define, evolve, field, frozen
 from sexpgpu.data.loader import OpenLoader
 from sexpgpu.diag import CallSite, Diagnostic, Note, Span, SxError, error, inside_note, warning
 from sexpgpu.experiment import Experiment
+from sexpgpu.runtime import rounding
 from sexpgpu.runtime.agree import require_agreement
 from sexpgpu.runtime.batches import shown
 from sexpgpu.runtime.calls import Tensors
@@ -292,7 +293,8 @@ class Loop:
             observed=dict(self.observed),
             stacking=self.trainer.team.stacking.known,
         )
-        return self.keeper.commit(position, self.tensors)
+        errors = rounding.gathered(self.trainer.team, self.experiment)
+        return self.keeper.commit(position, self.tensors, errors)
 
 
 def _guilty(refusal: Refusal) -> str:

@@ -11,13 +11,14 @@ from attrs import frozen
 from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.peers import Told
 
-Purpose = Literal["total", "gradient", "average", "row", "kept"]
+Purpose = Literal["total", "gradient", "average", "row", "kept", "error"]
 _ALIGNMENT = 64
 
 
 @frozen(eq=False)
 class Sent:
-    """An array: of a sum the part that begins at microbatch `first` and has `leaves` of them; row `first` of a buffer.
+    """An array: of a sum the part that begins at microbatch `first` and has `leaves` of them; row `first` of a buffer;
+    what rounding has taken on rank `first`.
 
     `narrow`: it holds the upper halves of f32 values whose lower halves are zero, u16.
     """

@@ -56,6 +56,14 @@ class Transport(Protocol):
         """Gradients where graphs read them, which belong to the caller."""
         ...
 
+    def errors(self) -> dict[str, Array]:
+        """What rounding has taken of the gradients up to now, on the host; nothing where none is rounded."""
+        ...
+
+    def take(self, errors: Mapping[str, Array]) -> None:
+        """Go on from what `errors` gave."""
+        ...
+
 
 @define
 class Team:
@@ -63,6 +71,7 @@ class Team:
 
     `links` join them where there are several. `replicas` are the tensors of the others, once the run has begun. Where
     there are other machines, `peers`, each rank has a transport. All ranks stack microbatches by the same degree.
+    `lacking` is what rounding took from the sums of gradients, on machine 0.
     """
 
     calls: Sequence[Calls]
@@ -71,6 +80,7 @@ class Team:
     transports: Sequence[Transport] = ()
     stacking: Stacking = field(factory=Stacking)
     replicas: list[Tensors] = field(factory=list)
+    lacking: dict[str, Array] = field(factory=dict)
 
     @property
     def count(self) -> int:

@@ -15,7 +15,7 @@ from sexpgpu.data.arrays import NUMPY_DTYPE, type_text
 from sexpgpu.diag import Diagnostic, Note, SxError, error, warning
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Tensors
-from sexpgpu.runtime.checkpoint import CHECKPOINTS, FORMAT, INDEX, Position, canonical, numbered
+from sexpgpu.runtime.checkpoint import CHECKPOINTS, FORMAT, INDEX, ROUNDING, Position, canonical, numbered
 from sexpgpu.runtime.engine import Array
 from sexpgpu.tensortype import TensorType
 
@@ -25,6 +25,7 @@ class Restored:
     path: Path
     position: Position
     tensors: Tensors
+    rounding: Mapping[str, Array]  # what rounding had taken of gradients, of a run of several machines
     index: Mapping[str, Any]
 
 
@@ -123,6 +124,7 @@ def restore(path: Path, experiment: Experiment) -> Restored:
     for name in index["files"]:
         loaded = load(read_shard(path, name, index))
         arrays |= {key: np.array(array) for key, array in loaded.items()}
+    rounding = {key: arrays.pop(key) for key in list(arrays) if key.startswith(f"{ROUNDING}/")}
     expected = expected_tensors(experiment)
     _compare(path, expected, arrays)
     groups: dict[str, dict[str, Array]] = {"param": {}, "buffer": {}, "state": {}}
@@ -149,7 +151,8 @@ def restore(path: Path, experiment: Experiment) -> Restored:
             expected=f"a stage below {stages}",
             actual=str(position.stage),
         )
-    return Restored(path, position, Tensors(groups["param"], groups["buffer"], groups["state"]), index)
+    tensors = Tensors(groups["param"], groups["buffer"], groups["state"])
+    return Restored(path, position, tensors, rounding, index)
 
 
 def expected_tensors(experiment: Experiment) -> dict[str, TensorType]:

@@ -10,7 +10,7 @@ from attrs import evolve, field, frozen
 
 from sexpgpu.diag import Diagnostic, error, warning
 from sexpgpu.experiment import Experiment
-from sexpgpu.runtime import checkpoint, events
+from sexpgpu.runtime import checkpoint, events, rounding
 from sexpgpu.runtime.calls import Contexts, Tensors
 from sexpgpu.runtime.checkpoint import Position
 from sexpgpu.runtime.directory import RunDirectory, holds_a_run
@@ -26,7 +26,7 @@ class Start:
     """The position a run begins at, and its tensors: those of the checkpoint, or None where they are to be drawn.
 
     `given` are tensors that replace drawn ones. `own`: the checkpoint is of this run's directory, whose history goes
-    on; else a new history begins.
+    on; else a new history begins. `rounding` is what the checkpoint has of rounded gradients.
     """
 
     tensors: Tensors | None
@@ -37,6 +37,7 @@ class Start:
     nonce: str = ""
     bytes: int = 0
     changes: tuple[Change, ...] = ()
+    rounding: Mapping[str, Array] = field(factory=dict)
 
 
 def find_start(
@@ -74,6 +75,8 @@ def begin(
     calls = team.calls[0]
     host = start.tensors or initial_tensors(calls, contexts, start.given)
     tensors = team.replicate(host, calls.engine.experiment)
+    if unused := rounding.take(team, calls.engine.experiment, start.rounding):
+        report(unused)
     position = start.position
     length = _set_aside(directory, position.events, position.step)
     if length < position.events:
@@ -144,7 +147,9 @@ def _resumed(
                 help="`--out` with a new directory begins a new history from it",
             )
         position = evolve(position, events=0, waiting=(), lost=0)
-    return Start(restored.tensors, position, {}, path, own, index["nonce"], total, (*found, *other_data))
+    return Start(
+        restored.tensors, position, {}, path, own, index["nonce"], total, (*found, *other_data), restored.rounding
+    )
 
 
 def _counted(count: int, what: str) -> str:

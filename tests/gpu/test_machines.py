@@ -145,6 +145,29 @@ def test_machine_0_alone_writes_the_run(machines: Machines, tmp_path: Path) -> N
     assert {path.name for path in (tmp_path / "machines").iterdir()} >= {"events.jsonl", "status.json", "checkpoints"}
 
 
+@pytest.mark.parametrize("devices", ["0", "0,1"])
+def test_what_rounding_took_is_kept_with_a_checkpoint(machines: Machines, tmp_path: Path, devices: str) -> None:
+    """Of the gradients of every rank and of their sums: the run that goes on is the one that never stopped."""
+    write(tmp_path, model=SCALED, run="(defrun :steps 6 :microbatches 4 :seed 1)", optimizer="(def optimizer (adam))")
+    whole, machines.out = trained(machines, SEXPGPU_DEVICES=devices), tmp_path / "parts"
+    trained(machines, "--steps", 3, SEXPGPU_DEVICES=devices)
+    kept = [key for key in tensors(machines.out) if key.startswith("rounding/")]
+    ranks = 2 * len(devices.split(","))
+    assert {key.split("/")[1] for key in kept} == {*map(str, range(ranks)), "sum"}
+    assert any(tensors(machines.out)[key].any() for key in kept)
+    trained(machines, "--resume", "latest", SEXPGPU_DEVICES=devices)
+    same(whole, machines.out)
+
+
+def test_a_run_that_sends_exactly_says_that_it_loses_what_rounding_took(machines: Machines, tmp_path: Path) -> None:
+    write(tmp_path, run="(defrun :steps 3 :microbatches 2 :seed 1)")
+    trained(machines, "--steps", 2)
+    results = machines.run("--quiet", "--resume", "latest", SEXPGPU_NODE_GRADIENTS="f32")
+    assert [code for code, _ in results] == [0, 0]
+    assert "warning[W-CKPT-006]" in results[0][1]
+    assert not any(key.startswith("rounding/") for key in tensors(machines.out))
+
+
 def test_a_run_that_is_resumed_is_the_run_that_never_stopped(machines: Machines, tmp_path: Path) -> None:
     file = write(tmp_path, optimizer="(def optimizer (adam :lr 0.1))", run="(defrun :steps 4 :microbatches 2 :seed 1)")
     whole = one_machine(file, 2)

@@ -238,6 +238,12 @@ ENTRIES: tuple[Entry, ...] = (
         "room on the disk: the history has a gap. The tensors are not affected.",
     ),
     Entry(
+        "W-CKPT-006",
+        "rounding errors of gradients that a resume does not use",
+        "The checkpoint is of a run of several machines whose gradients travel as bf16. What rounding had taken from "
+        "them up to then is in it, to be added to the next ones; a run that sends its gradients exactly does not.",
+    ),
+    Entry(
         "E-IO-001",
         "a directory that cannot be written",
         "The run's directory cannot be made or written: a file of that name, missing rights, a full disk.",
