@@ -120,6 +120,8 @@ TRACED: tuple[tuple[str, str, str], ...] = (
     ("E-VALUE-012", "(cross-entropy x i :weights '(1 -2 1))", "0 <= weight"),
     ("E-SHAPE-047", "(cross-entropy x i :weights '(1 2))", "[classes = 3]"),
     ("E-SHAPE-047", "(cross-entropy x i :weights (ones '(4)))", "[classes = 3]"),
+    ("E-VALUE-012", "(pad (cast i :u8) '((1 1)) :value -1)", "0 to 255"),
+    ("E-VALUE-012", "(pad (> i 0) '((1 1)) :value 2)", "0 to 1"),
     ("E-VALUE-012", "(huber x x :delta 0)", "0 < delta <= infinity"),
     ("E-VALUE-012", "(bits-per-byte (mean x) 0)", "0 < bytes-per-token"),
     ("E-VALUE-012", "(next-token x :temperature -1)", "0 <= temperature"),

@@ -14,7 +14,7 @@ from sexpgpu.tensortype import TensorType
 from sexpgpu.trace.arguments import axes, integer, integers, items, real
 from sexpgpu.trace.arguments import axis as one_axis
 from sexpgpu.trace.arguments import shape as shape_argument
-from sexpgpu.trace.tensor import GENERIC, Tensor, as_tensor, broadcast_to, tensors
+from sexpgpu.trace.tensor import GENERIC, Tensor, as_tensor, broadcast_to, require_held, tensors
 
 library = Library("movement")
 
@@ -246,7 +246,8 @@ def pad(x: Any, widths: Any, *, value: Any = 0) -> Tensor:
 
     Shapes: each axis grows by before + after.
     Dtypes: any; the value is 0 unless given.
-    Errors: E-SHAPE-004 not a pair an axis; E-DTYPE-008 a fraction among integers; E-ARG-010.
+    Errors: E-SHAPE-004 not a pair an axis; E-DTYPE-008 a fraction among integers; E-VALUE-012 a value that the dtype
+    does not hold; E-ARG-010.
     Source: NumPy `pad`, constant mode.
     """
     tensor = as_tensor(x, "pad")
@@ -263,6 +264,8 @@ def pad(x: Any, widths: Any, *, value: Any = 0) -> Tensor:
         raise error(
             "E-DTYPE-008", f"`pad`: the :value {filler} has no place in {tensor.type}", expected="a whole number"
         )
+    if not tensor.type.is_float:
+        require_held("pad", int(filler), int(filler), tensor.type.dtype)
     return tensor.graph.emit(
         "pad", tensor, low=tuple(p[0] for p in pairs), high=tuple(p[1] for p in pairs), value=filler
     )
