@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from sexpgpu.diag import Diagnostic
 from sexpgpu.driver.memory import Limit, Needs, limit_of, not_admitted, sum_arrays, too_large
 from sexpgpu.experiment import Experiment, Generator, Graph, OutputRole
+from sexpgpu.gpu.arrays import sums_type
 from sexpgpu.gpu.captures import launches_of
 from sexpgpu.gpu.memory import SMALL, SMALL_BLOCK, block_size
 from sexpgpu.gpu.transport import rounded_types, transport_bytes
@@ -25,6 +26,8 @@ from sexpgpu.runtime.ranks import rounds
 from sexpgpu.tensortype import TensorType
 
 _COUNTED: frozenset[OutputRole] = frozenset({"grad", "param", "state", "carry"})
+_LARGEST = 8
+"""Bytes of a number, at most."""
 _PART = 2048
 """Elements of which kernels that fold a tensor keep one number, at least."""
 
@@ -73,6 +76,7 @@ def _needs(experiment: Experiment, plans: DevicePlans, peers: Peers | None, degr
         **phases[when],
         **_collective(experiment, peers),
         "arena": block_size(max(_arena(fullest), _norm_arena(experiment))),
+        "numbers of the loop": _numbers(experiment),
         "scalars for the host": block_size(SMALL_BLOCK),
     }
     generating = max((_phase(experiment, (g.init, g.trip, g.emit)) for g in experiment.generators), default=0)
@@ -119,6 +123,15 @@ def step_launches(experiment: Experiment, plans: DevicePlans, degree: int, ranks
         count += launches_of(together.together.plan)
     alone = [u for u in experiment.updates if u.graph not in together.graphs]
     return count + sum(len(u.params) * launches_of(plans.plans[graphs[u.graph].symbol]) for u in alone)
+
+
+def _numbers(experiment: Experiment) -> int:
+    """What the loop's kernels keep from step to step: sums of squares, limits of the norm, divisors of gradients."""
+    run = experiment.run
+    types = [type for type in gradient_types(experiment).values() if type.size]
+    divisors = {type.dtype for type in types} if run.microbatches > 1 else set()
+    limits = 2 if run.clip_norm is not None else 0
+    return block_size(sums_type(len(types)).nbytes) + (limits + len(divisors)) * block_size(_LARGEST)
 
 
 def gradient_types(experiment: Experiment) -> dict[str, TensorType]:

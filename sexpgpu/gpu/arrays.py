@@ -50,7 +50,7 @@ class DeviceArrays:
     pool: Pool
     kernels: Kernels
     planned: Planned | None = None
-    _numbers: dict[tuple[float, DType], DeviceArray] = field(factory=dict, init=False)  # that kernels take again
+    _numbers: dict[tuple[str, DType], tuple[float, DeviceArray]] = field(factory=dict, init=False)  # by what they are
     _sums: dict[int, DeviceArray] = field(factory=dict, init=False)  # of squares, by how many
 
     def place(self, arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, DType]) -> dict[str, DeviceArray]:
@@ -87,10 +87,10 @@ class DeviceArrays:
         return True
 
     def times(self, tensor: DeviceArray, factor: float) -> DeviceArray:
-        return self._elements("times", tensor, self._number(factor, tensor.type.dtype))
+        return self._elements("times", tensor, np.array(factor, tensor.dtype))
 
     def over(self, tensors: Sequence[DeviceArray], divisor: float) -> list[DeviceArray]:
-        return self._each("over", tensors, [self._number(divisor, tensor.type.dtype) for tensor in tensors])
+        return self._each("over", tensors, [self._number("divisor", divisor, tensor.type.dtype) for tensor in tensors])
 
     def with_row(self, current: DeviceArray, committed: DeviceArray, row: int, value: DeviceArray) -> DeviceArray:
         fresh = current
@@ -105,7 +105,7 @@ class DeviceArrays:
         known = [gradient.squares for gradient in every if gradient.squares is not None]
         rest = [gradient for gradient in every if gradient.squares is None]
         if not every:
-            return self._number(0.0, "f64")
+            return self._number("nothing", 0.0, "f64")
         sums = self._sums_of(len(every))
         places = [DeviceArray(_NUMBER, sums.memory, sums.offset + number * VECTOR) for number in range(len(every))]
         self._folded("squares", rest, places[: len(rest)])
@@ -124,7 +124,7 @@ class DeviceArrays:
         self, norm: DeviceArray, limit: float, into: Sequence[DeviceArray | None] = ()
     ) -> Sequence[DeviceArray]:
         """What gradients of f64, f32 and bf16 are multiplied by to be clipped: numbers of these types."""
-        limits = [self._number(limit, "f64"), self._number(limit, "f32")]
+        limits = [self._number("limit", limit, "f64"), self._number("limit", limit, "f32")]
         return self.kernels("factors", (norm.type,))([norm, *limits], into)
 
     def finite(self, tensors: Mapping[str, DeviceArray]) -> dict[str, DeviceArray]:
@@ -193,12 +193,13 @@ class DeviceArrays:
         flat = [as_one_axis(tensor) for tensor in tensors]
         return self.kernels(function, tuple([x.type for x in flat]))(flat, into) if flat else []
 
-    def _number(self, value: float, dtype: DType) -> DeviceArray:
-        """A number that kernels take step after step, which is uploaded once."""
-        if (value, dtype) not in self._numbers:
+    def _number(self, what: str, value: float, dtype: DType) -> DeviceArray:
+        """A number that kernels take step after step, uploaded when it is another than before."""
+        kept = self._numbers.get((what, dtype))
+        if kept is None or kept[0] != value:
             array = np.array(value, NUMPY_DTYPE[dtype])
-            self._numbers[value, dtype] = upload(self.pool, array, TensorType((), dtype))
-        return self._numbers[value, dtype]
+            kept = self._numbers[what, dtype] = value, upload(self.pool, array, TensorType((), dtype))
+        return kept[1]
 
     def _sums_of(self, count: int) -> DeviceArray:
         """Where so many sums of squares go, with zeros behind each."""

@@ -101,10 +101,8 @@ class Stacking:
         """Time the calls of a step by each degree, and stay with the fastest; `run` makes them and keeps nothing."""
         assert self.clock is not None
         for degree in sorted(self.models, reverse=True):
-            for _ in range(WARM):
-                run(degree)
-            times = [self.clock(partial(run, degree)) for _ in range(TIMED)]
-            self.measured[degree] = statistics.median(times)
+            times = [self.clock(partial(run, degree)) for _ in range(WARM + TIMED)]
+            self.measured[degree] = statistics.median(times[WARM:])
         self.degree = min(self.measured, key=lambda degree: (self.measured[degree], degree))
         self.remember(self.measured)
 
