@@ -4,8 +4,8 @@ The bindings end the process on several misuses: an error diagnostic of a pass t
 location still entered at exit, an operation of an unloaded dialect, an erasure while uses remain, a value
 touched after its operation is gone. What guards against each is here:
 
-* a context is opened by `open_context` alone, loads the dialect once, collects every diagnostic, runs on one
-  thread, and is never *entered*: pass `loc` and `ip`, or `context=ctx.mlir`, explicitly;
+* a context is opened by `open_context` alone, loads the dialects that operations are made of, collects every
+  diagnostic, runs on one thread, and is never *entered*: pass `loc` and `ip`, or `context=ctx.mlir`, explicitly;
 * upstream passes run on a clone (`run_pipeline`), so values held from before stay valid, or in place on a module
   that was made for them and that nobody holds values of (`lower`);
 * `erase` refuses while a result is used; `operations` collects before anything is changed.
@@ -36,6 +36,10 @@ __all__ = ["Context", "Report", "from_mlir", "open_context", "operations", "path
 
 Result = TypeVar("Result")
 MOST_ELEMENTS = 1 << 48  # MLIR itself ends the process, or its bindings raise, somewhere above 2^62
+WRITTEN = ("func", "arith", "math", "scf", "vector", "gpu", "llvm", "nvvm")
+"""Upstream's dialects whose operations are written here. Others are loaded by a text or a pass that names them: with
+all of them a context takes twice as long to open, and passes that collect the patterns of every operation longer.
+"""
 _NAMELESS = "-"
 _INEXACT = frozenset({"float", "floats", "number"})  # as keys, 0.0 and -0.0 would be one
 
@@ -203,7 +207,7 @@ class _Failed(Exception):
 @contextmanager
 def open_context() -> Iterator[Context]:
     """A context with the dialect loaded, closed with the block; nothing made in it may be used afterwards."""
-    mlir = ir.Context()
+    mlir = ir.Context(load_on_create_dialects=WRITTEN)
     # A pass on another thread would call the diagnostic handler while this thread holds the interpreter lock.
     mlir.enable_multithreading(False)
     reports: list[Report] = []
