@@ -16,7 +16,7 @@ from sexpgpu.driver.device_memory import squares_of
 from sexpgpu.driver.indices import index_fields
 from sexpgpu.driver.kernels import kernels_of
 from sexpgpu.driver.pipeline import EVERY, whole
-from sexpgpu.driver.retrace import function_of, traced_again
+from sexpgpu.driver.retrace import function_of, traced_again, traced_with
 from sexpgpu.experiment import Experiment, Graph
 from sexpgpu.gpu.arrays import DeviceArrays
 from sexpgpu.gpu.driver import Function
@@ -51,10 +51,11 @@ class Resized:
     _plans: dict[tuple[str, int], DevicePlans] = field(factory=dict, init=False)
 
     def plans(self, graph: str, rows: int) -> DevicePlans:
-        if (graph, rows) not in self._plans:
-            module = traced_again(self.compilation, graph, rows, whole("cuda", self.chip))
-            self._plans[graph, rows] = device_plans_of(module)
-        return self._plans[graph, rows]
+        assert self.compilation.experiment is not None
+        key = (traced_with(self.compilation.experiment, graph), rows)
+        if key not in self._plans:
+            self._plans[key] = device_plans_of(traced_again(self.compilation, *key, whole("cuda", self.chip)))
+        return self._plans[key]
 
 
 @define(eq=False)
@@ -101,9 +102,10 @@ class DeviceEngine:
             return Program(plan_of(function_of(self.compilation.module, spec.symbol)))
         loaded = self._loaded
         if rows is not None and rows != spec.rows:
-            if (graph, rows) not in self._resized:
-                self._resized[graph, rows] = self._load(self.resized.plans(graph, rows))
-            loaded = self._resized[graph, rows]
+            key = (traced_with(self.experiment, graph), rows)
+            if key not in self._resized:
+                self._resized[key] = self._load(self.resized.plans(graph, rows))
+            loaded = self._resized[key]
         explain = _OnHost(self.compilation, spec, rows if rows is not None else spec.rows)
         return DeviceProgram(loaded.plans.plans[spec.symbol], loaded.functions, self._arena, explain, loaded.narrowed)
 

@@ -12,13 +12,12 @@ from sexpgpu.driver.compile import Compilation
 from sexpgpu.driver.indices import index_fields
 from sexpgpu.driver.pipeline import whole
 from sexpgpu.driver.planning import by_module
-from sexpgpu.driver.retrace import function_of, traced_again
+from sexpgpu.driver.retrace import function_of, traced_again, traced_with
 from sexpgpu.experiment import Experiment
 from sexpgpu.interp import Arena, Program
 from sexpgpu.interp.check import Checked
 from sexpgpu.interp.reference import Reference
 from sexpgpu.passes.planned import plan_of
-from sexpgpu.trace.assemble import SUMS, TRAIN
 
 CpuProgram = Program | Reference | Checked
 
@@ -49,7 +48,7 @@ class CpuEngine:
             if kept is not None and not by_module():
                 return Program(kept, self._arena)
             return self._program(function_of(self.compilation.module, spec.symbol))
-        key = (TRAIN if graph in (TRAIN, SUMS) else graph, rows)
+        key = (traced_with(self.experiment, graph), rows)
         if key not in self._resized:
             self._resized[key] = traced_again(self.compilation, graph, rows, whole("cpu"))
         return self._program(function_of(self._resized[key], spec.symbol))

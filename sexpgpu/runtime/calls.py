@@ -52,6 +52,8 @@ class Call:
     places: dict[OutputRole, list[tuple[str, int]]] = field(init=False)
     wanted: list[tuple[InputRole, str]] = field(init=False)
 
+    fields: list[tuple[str, TensorType]] = field(init=False)
+
     @places.default
     def _find_places(self) -> dict[OutputRole, list[tuple[str, int]]]:
         places: dict[OutputRole, list[tuple[str, int]]] = {}
@@ -63,6 +65,10 @@ class Call:
     def _find_wanted(self) -> list[tuple[InputRole, str]]:
         return [(slot.role, slot.name) for slot in self.executable.spec.inputs]
 
+    @fields.default
+    def _find_fields(self) -> list[tuple[str, TensorType]]:
+        return [(slot.name, slot.type) for slot in self.executable.spec.inputs if slot.role == "field"]
+
     def __call__(self, tables: Tables, into: Sequence[Tensor | None] = ()) -> list[Tensor]:
         """Results in the order of the graph's outputs, in `into` where that has an array."""
         return self.executable(self._inputs(tables), into)
@@ -71,6 +77,9 @@ class Call:
         return self.executable.origin_not_finite(self._inputs(tables))
 
     def _inputs(self, tables: Tables) -> list[Tensor]:
+        for name, type in self.fields:
+            if (given := tables["field"][name].shape) != type.shape:
+                raise ValueError(f"{name} of shape {given} for graph `{self.executable.spec.name}`, which takes {type}")
         return [tables[role][name] for role, name in self.wanted]
 
     def named(self, results: list[Tensor], role: OutputRole) -> dict[str, Tensor]:

@@ -61,13 +61,15 @@ class Generation:
         tables: dict[InputRole, Mapping[str, Tensor]] = {"param": params, "buffer": tensors.buffers | kept}
         if self.prompt is not None and codec is not None:
             tables["prompt"] = {"prompt": codec.encode(self.prompt)}
+        rows = None  # of a batch that is shorter than others, for which the graphs are traced once more
         if generator.at == "step" and self.loader is not None:
             next_step = min(step, self.plan.steps - 1)
-            batch = self.plan.batches_of(next_step)[0]
-            tables["field"] = self.loader.read(self.loader.indices(batch), next_step)
+            numbers = self.loader.indices(self.plan.batches_of(next_step)[0])
+            tables["field"] = self.loader.read(numbers, next_step)
+            rows = len(numbers) if len(numbers) != self.experiment.train_loader.batch else None
 
         def call(graph: str, trip: int, state: dict[str, Tensor]) -> tuple[list[Tensor], dict[str, Tensor]]:
-            made = self.calls.get(graph)
+            made = self.calls.get(graph, rows)
             results = made({**tables, "carry": state, "ctx": self._scalars(step, trip)})
             return results, made.named(results, "carry")
 
@@ -77,7 +79,7 @@ class Generation:
                 return None
             _, state = call(generator.trip, trip, state)
             told(trip + 1)
-        emitted = self.calls.get(generator.emit)
+        emitted = self.calls.get(generator.emit, rows)
         results, _ = call(generator.emit, generator.trips, state)
         host = self.calls.arrays.host
         outputs = zip(emitted.executable.spec.outputs, results, strict=True)

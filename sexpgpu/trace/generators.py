@@ -58,15 +58,19 @@ class Prompt(Reference):
         return graph.input("prompt", "prompt", self.type, source="the prompt")
 
 
-def trace_generator(tracer: Tracer, loader: LoaderValue, declared: GeneratorValue, flags: Flags) -> Generator:
-    """Trace the three graphs of a generator, `<name> init`, `<name> trip` and `<name> emit`.
+def trace_generator(
+    tracer: Tracer, loader: LoaderValue, declared: GeneratorValue, flags: Flags, rows: int | None = None
+) -> Generator:
+    """Trace the three graphs of a generator, `<name> init`, `<name> trip` and `<name> emit`; with `rows` for a batch of
+    so many records, where it reads one.
 
     E-FLOW-007: a trip gives a state of another type than it takes. E-RUN-033: nothing is emitted. Without a text that
     says what ids mean there is no prompt.
     """
     text = declared.text or _text_of(loader)
     prompt = None if flags.prompt is None or text is None else _ids_of(flags.prompt, text)
-    _Clauses(tracer, loader, declared, Told(prompt, flags.temperature, flags.top_k, flags.top_p, flags.seed)).trace()
+    told = Told(prompt, flags.temperature, flags.top_k, flags.top_p, flags.seed)
+    _Clauses(tracer, loader, declared, told, rows=rows).trace()
     return Generator(
         declared.name,
         declared.trips,
@@ -116,6 +120,7 @@ class _Clauses:
     declared: GeneratorValue
     told: Told
     alone: bool = False
+    rows: int | None = None
 
     def trace(self) -> None:
         """The graphs of `:init`, `:trip` and `:emit`."""
@@ -181,7 +186,7 @@ class _Clauses:
         ]  # fmt: skip
         if self.declared.at == "step":
             loader = self.loader
-            fields = {name: loader.batch_type(name, loader.batch) for name in loader.fields}
+            fields = {name: loader.batch_type(name, self.rows or loader.batch) for name in loader.fields}
             items += [keyword("batch"), Batch(loader.name, fields)]
         return lisp_list(items)
 

@@ -228,6 +228,27 @@ def test_an_index_outside_its_axis_is_told_with_its_place(where: str, tmp_path: 
         assert note in done.stderr
 
 
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize("batch", [4, 9, 99])
+def test_a_generator_is_given_the_whole_of_a_shorter_batch(batch: int, device: str, tmp_path: Path) -> None:
+    """Of 10 records the last batch is shorter, or every one is: no record is missing, and none is of another batch."""
+    generator = """(defgenerator g (:trips 1 :at :step) (:init (ctx) (field (getf ctx :batch) 'x))
+      (:trip (z i ctx) (* 2.0 z)) (:emit (z) (sample 'z z)))"""
+    file = write(
+        tmp_path,
+        loader=f"(defloader train-loader (:batch {batch} :order :sequential) (x xs) (y ys))",
+        optimizer=f"(def optimizer (sgd :lr 0.1))\n{generator}",
+        run="(defrun :steps 6 :seed 1)",
+    )
+    _, out = trained(file, device)
+    xs = np.load(tmp_path / "x.npy")
+    found = [np.load(path) for path in sorted((out / "samples").glob("*/g-z.npy"))]
+    batches = [xs[start : start + batch] for start in range(0, 10, batch)]
+    assert len(found) == 6
+    for step, array in enumerate(found, 1):
+        assert np.array_equal(array, 2 * batches[min(step, 5) % len(batches)])  # behind the last step there is no next
+
+
 def test_the_device_is_part_of_the_record(tmp_path: Path) -> None:
     _, out = trained(write(tmp_path), "sim", "--steps", 1)
     opening = json.loads((out / "events.jsonl").read_text("utf-8").splitlines()[0])
