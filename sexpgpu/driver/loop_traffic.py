@@ -15,6 +15,8 @@ from sexpgpu.passes.gpu.lookup import Lookup
 from sexpgpu.plan.allocation import device_bytes
 from sexpgpu.tensortype import TensorType
 
+_SUM = 16
+"""Bytes of the place of a sum of squares."""
 _TABLE = Lookup((0, 1), 0)
 """What a kernel of many tensors has of each: the tensor, and where what it makes of that goes."""
 
@@ -33,6 +35,9 @@ def loop_traffic(
         yield copied("loop", 2 * sum(sizes), chip).launched(launches)  # the mean
     gradients = [o for o in graphs[experiment.train_graph].outputs if o.role == "grad"]
     yield from _folded([squares.get(gradient.name, gradient.type) for gradient in gradients], chip)
+    if gradients:  # the norm of all from those sums, and what clipping by it multiplies by
+        clipping = experiment.run.clip_norm is not None
+        yield copied("loop", len(gradients) * _SUM, chip).launched(1 + clipping)
     made = [
         output.type
         for update in experiment.updates
