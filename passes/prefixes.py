@@ -150,10 +150,14 @@ def _loop(module: Any, combine: Any, scan: _Scan, context: Context) -> None:
         whole = builder("concat", firsts[i], outs[i], axis=axes[i])
         op.results[0].replace_all_uses_with(whole.value)
         made.append(whole.value.owner)
+    _mark_as(at, made)
+
+
+def _mark_as(op: Any, others: Sequence[Any]) -> None:
     for name in KEPT:
-        if name in at.attributes:
-            for op in made:
-                op.attributes[name] = at.attributes[name]
+        if name in op.attributes:
+            for other in others:
+                other.attributes[name] = op.attributes[name]
 
 
 def _turn(module: Any, builder: Builder, combine: Any, types: Sequence[TensorType]) -> str:
@@ -182,6 +186,7 @@ def _turn(module: Any, builder: Builder, combine: Any, types: Sequence[TensorTyp
         else:
             given = [moved[v] if v in moved else _reshaped(inner, others[v], shape) for v in operands]
             moved[op.results[0]] = inner(op_name(op), *given, **attrs_of(op))
+            _mark_as(op, [moved[op.results[0]].value.owner])
     following = [moved[value].value for value in end.operands]
     close_body(block, [*following, *following], builder.location)
     return symbol

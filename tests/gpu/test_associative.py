@@ -107,6 +107,12 @@ def test_bf16_is_rounded_at_every_step() -> None:
     assert len(scans(device)) == 2
 
 
+def test_a_part_of_the_function_may_have_a_precision_of_its_own() -> None:
+    scan = LINEAR.replace("(+ (* a2 b1) b2)", "(with-numerics (:dtype :bf16) (+ (* a2 b1) b2))")
+    traced = traced_text(text_of(scan, 0), *drawn((12, 3)), pipeline="shared:cuda", skip=frozenset(["precision"]))
+    assert traced.count('sx.numerics = "bf16"') >= 2
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_integers_are_exact(dtype: str) -> None:
     arrays = [np.arange(120, dtype=dtype).reshape(30, 4) - 50, drawn((3,), count=1)[0]]
