@@ -19,6 +19,7 @@ from sexpgpu.dialects.context import Context
 from sexpgpu.driver.reproduce import BROKEN, reproduce
 from sexpgpu.passes import PASSES, PIPELINES
 from sexpgpu.passes.base import Hook, Pass, Timing, parse_pass, run_pipeline
+from sexpgpu.runtime.standing import LOOP
 
 TRACED = "traced"
 NEEDED = frozenset({"autodiff"})
@@ -239,6 +240,7 @@ def run_named(module: Any, context: Context, pipeline: str, passes: Passes = EVE
 
     def done(each: Pass, changed: Any, timing: Timing) -> None:
         step = next(numbers)
+        LOOP.began(f"compiling, after {step.name}")
         for observer in observers:
             observer(step.number, step.name, changed, timing)
 

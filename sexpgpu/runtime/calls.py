@@ -14,6 +14,7 @@ from sexpgpu.diag import Span, SxError
 from sexpgpu.experiment import CONTEXT, Experiment, Input, InputRole, OutputRole
 from sexpgpu.runtime.arrays import Arrays, HostArrays
 from sexpgpu.runtime.engine import Array, Engine, Executable, Tensor
+from sexpgpu.runtime.standing import LOOP
 from sexpgpu.tensortype import DType, TensorType
 
 Tables = Mapping[InputRole, Mapping[str, Tensor]]
@@ -71,6 +72,7 @@ class Call:
 
     def __call__(self, tables: Tables, into: Sequence[Tensor | None] = ()) -> list[Tensor]:
         """Results in the order of the graph's outputs, in `into` where that has an array."""
+        LOOP.began(f"graph {self.executable.spec.name}")
         return self.executable(self._inputs(tables), into)
 
     def origin_not_finite(self, tables: Tables) -> tuple[str, Span | None] | None:

@@ -25,6 +25,7 @@ from attrs import field, frozen
 from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.durable import replace_synced, sync_directory, write_synced
 from sexpgpu.runtime.engine import Array, Tensor
+from sexpgpu.runtime.standing import LOOP
 
 CHECKPOINTS = "checkpoints"
 INDEX = "checkpoint.json"
@@ -105,6 +106,7 @@ def write_checkpoint(
         sync_directory(root)
         for number, shard in enumerate(chain(_shards(flat_tensors(tensors), host), _shards(more or {}, _as_it_is))):
             name = f"tensors-{number:04d}-{nonce}.safetensors"
+            LOOP.began(f"writing {name}")
             data = serialized(shard)
             write_synced(target / name, data)
             files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

@@ -17,11 +17,15 @@ from sexpgpu.diag import Diagnostic, SxError, error
 from sexpgpu.runtime.joining import Knocking, join, refused_by_another, stay_away
 from sexpgpu.runtime.meeting import Arrivals, Facts, Place, listen
 from sexpgpu.runtime.signals import Signals
+from sexpgpu.runtime.standing import LOOP
 from sexpgpu.runtime.wire import Bounds, Frame, Kind, Lost, Wire, head
 
 Gradients = Literal["bf16", "f32"]
 SILENCE = 60.0
 """Seconds after which a machine that says nothing is lost, or fewer where machines wait for each other for less."""
+STANDING = 600.0
+"""Seconds for which a machine's loop may stand still, or more where machines wait for each other for long."""
+_WAITS = 6  # times as long: 30 minutes where nothing is said
 _HEADER = 1 << 30
 
 
@@ -77,10 +81,10 @@ class Peers:
         """
         self._came = True
         self._bounds, self._signals = Bounds(_HEADER, largest), signals
-        silence = min(SILENCE, self.place.wait)
+        silence, patience = min(SILENCE, self.place.wait), max(STANDING, _WAITS * self.place.wait)
         if self._listener is None:
             connection = join(self.place, self.rank, facts, signals.stopped, say, self._knocked())
-            self._wires = {0: Wire(connection, silence)}
+            self._wires = {0: Wire(connection, silence, patience)}
         else:
             arrivals = Arrivals(self._listener, self.place, self.count, facts)
             try:
@@ -93,8 +97,9 @@ class Peers:
             finally:
                 self._listener.close()
                 self._listener = None
-            self._wires = {number: Wire(each, silence) for number, each in enumerate(found, start=1)}
+            self._wires = {number: Wire(each, silence, patience) for number, each in enumerate(found, start=1)}
             self._send(Kind.WELCOME, Told({}))
+        LOOP.began("its beginning")
         for wire in self._wires.values():
             wire.beat()
 

@@ -17,6 +17,7 @@ from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Tensors
 from sexpgpu.runtime.checkpoint import CHECKPOINTS, FORMAT, INDEX, ROUNDING, Position, canonical, numbered
 from sexpgpu.runtime.engine import Array
+from sexpgpu.runtime.standing import LOOP
 from sexpgpu.tensortype import TensorType
 
 
@@ -83,6 +84,7 @@ def verify(path: Path) -> dict[str, Any]:
 
 def read_shard(path: Path, name: str, index: Mapping[str, Any]) -> bytes:
     """One file of a checkpoint; `E-CKPT-002` unless its bytes are those that were written."""
+    LOOP.began(f"reading {name}")
     expected = index["files"][name]
     try:
         data = (path / name).read_bytes()

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from sexpgpu.experiment import Graph
 from sexpgpu.runtime.calls import Call, Calls, Tables
 from sexpgpu.runtime.engine import Executable, Tensor
+from sexpgpu.runtime.standing import LOOP
 
 WARM, TIMED = 2, 3
 """Runs of a step's calls before they are timed, in which they are loaded and captured, and timed ones: the median
@@ -43,6 +44,7 @@ class StackedCall:
 
     def __call__(self, tables: Sequence[Tables], into: Sequence[Tensor | None] = ()) -> list[Tensor]:
         """Results in the order of the stacked graph's outputs; `tables` has those of each microbatch."""
+        LOOP.began(f"graph {self.executable.spec.name}")
         slots = self.executable.spec.inputs
         return self.executable([tables[slot.part or 0][slot.role][slot.name] for slot in slots], into)
 

@@ -2,15 +2,18 @@
 
 A frame begins with a magic number, a version, its kind and both lengths; nothing of it is code, and whoever reads says
 how long each part may be. While a process works in silence a thread of its own sends beats, so that a peer that says
-nothing at all for long is one that is lost.
+nothing at all for long is one that is lost. A beat says how long the process's loop has stood still, and at what.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import select
 import socket
 import struct
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
@@ -18,12 +21,15 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from sexpgpu.runtime.standing import LOOP, Standing
+
 MAGIC = b"sxgp"
 VERSION = 1
 _PREFIX = struct.Struct("<4sBBHIQ")  # magic, version, kind, nothing, bytes of header and of body
 PREFIX = _PREFIX.size
 _PIECE = 4 << 20
-_PARTING = 1.0  # seconds that the other side has for its last words
+_PARTING = 1.0  # seconds of silence that end the other side's last words
+_FAREWELL = 30.0  # and that these take at most: whoever hangs goes on to beat
 BEATS = 5.0
 """Seconds between two beats, or less where silence is allowed for less."""
 
@@ -92,10 +98,14 @@ def parsed(text: bytes | bytearray) -> dict[str, Any]:
 
 @define(eq=False)
 class Wire:
-    """One connection. `silence` is for how many seconds the other side may say nothing before it is `Lost`."""
+    """One connection. `silence` is for how many seconds the other side may say nothing before it is `Lost`, `patience`
+    for how many its loop may stand still; `loop` is that of this side.
+    """
 
     socket: socket.socket
     silence: float
+    patience: float = math.inf
+    loop: Standing = LOOP
     _sending: threading.Lock = field(factory=threading.Lock, init=False)
     _closed: threading.Event = field(factory=threading.Event, init=False)
 
@@ -122,11 +132,19 @@ class Wire:
 
     def receive(self, bounds: Bounds) -> Frame:
         """The next frame that is not a beat."""
-        while True:
-            kind, header, body = lengths(self._take(PREFIX), bounds)
-            frame = Frame(kind, parsed(self._take(header)), self._take(body))
-            if kind is not Kind.BEAT:
-                return frame
+        with self.loop.waiting():
+            while True:
+                kind, header, body = lengths(self._take(PREFIX), bounds)
+                frame = Frame(kind, parsed(self._take(header)), self._take(body))
+                if kind is not Kind.BEAT:
+                    return frame
+                self._judge(frame.header)
+
+    def _judge(self, beat: Mapping[str, Any]) -> None:
+        """`Lost` where the newest beat is of a loop that has stood still for too long: those before it are old news."""
+        still = beat.get("still")
+        if isinstance(still, int | float) and still > self.patience and not select.select([self.socket], [], [], 0)[0]:
+            raise Lost(f"it is alive, and its loop has stood still for {still:.0f} s, in {beat.get('in')}")
 
     def _take(self, count: int) -> bytearray:
         data = bytearray(count)
@@ -149,12 +167,12 @@ class Wire:
         threading.Thread(target=self._beat, name="beats", daemon=True).start()
 
     def _beat(self) -> None:
-        frame = head(Kind.BEAT, {})
         while not self._closed.wait(min(BEATS, self.silence / 4)):
             # Whoever is sending shows by that, that it lives.
             if self._sending.acquire(blocking=False):
+                still, what = self.loop.still()
                 try:
-                    self._send(memoryview(frame))
+                    self._send(memoryview(head(Kind.BEAT, {"still": round(still, 1), "in": what})))
                 except Lost:
                     return  # whoever uses the wire next is told
                 finally:
@@ -168,6 +186,7 @@ class Wire:
         with self._sending, suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
             self.socket.settimeout(_PARTING)
-            while self.socket.recv(_PIECE):
+            deadline = time.monotonic() + _FAREWELL
+            while self.socket.recv(_PIECE) and time.monotonic() < deadline:
                 pass
         self.socket.close()

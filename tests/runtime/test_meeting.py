@@ -15,11 +15,12 @@ import pytest
 from attrs import define, field
 
 from sexpgpu.diag import Diagnostic, SxError
-from sexpgpu.runtime import joining, meeting
+from sexpgpu.runtime import joining, meeting, wire
 from sexpgpu.runtime.joining import join, met_itself
 from sexpgpu.runtime.meeting import Arrivals, Facts, Place, Stopped, listen
 from sexpgpu.runtime.peers import Peers, Told
 from sexpgpu.runtime.signals import Signals
+from sexpgpu.runtime.standing import Standing
 from sexpgpu.runtime.wire import MAGIC, Bounds, Kind, Lost, Wire, head
 
 FACTS = {"number of machines": "2", "experiment": "a-1234", "checkpoint": "none"}
@@ -209,6 +210,60 @@ def pair(where: Place) -> tuple[Peers, Peers]:
         each.thread.join(30)
         assert each.fault is None
     return found[0], found[1]
+
+
+def ends() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        left = socket.create_connection(server.getsockname())
+        return left, server.accept()[0]
+
+
+@define
+class Hand:
+    """A clock that a test moves."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_machine_that_is_alive_and_does_not_get_on_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread beats; its loop hangs in a call. One that waits for others, or goes on, takes as long as it does."""
+    monkeypatch.setattr(wire, "BEATS", 0.05)
+    clock = Hand()
+    loop = Standing(clock)
+    left, right = ends()
+    here, there = Wire(left, 20, patience=100), Wire(right, 20, loop=loop)
+    there.beat()
+    waiting = Background(lambda: here.receive(Bounds(1 << 10, 0)))
+    with loop.waiting():
+        clock.now = 1000
+        time.sleep(0.3)
+        assert waiting.thread.is_alive()
+    for _ in range(3):
+        clock.now += 90
+        loop.began("graph train")
+        time.sleep(0.15)
+    assert waiting.thread.is_alive()
+    clock.now += 101
+    waiting.thread.join(20)
+    assert isinstance(waiting.fault, Lost)
+    assert str(waiting.fault) == "it is alive, and its loop has stood still for 101 s, in graph train"
+    there.close()
+    here.close()
+
+
+def test_an_old_beat_is_no_news() -> None:
+    """Whoever evaluates for long reads many beats at once, of which only the last says how it is."""
+    left, right = ends()
+    here = Wire(left, 20, patience=100)
+    right.sendall(head(Kind.BEAT, {"still": 500, "in": "graph train"}) + head(Kind.BEAT, {"still": 1, "in": "graph v"}))
+    right.sendall(head(Kind.END, {"code": 0}))
+    assert here.receive(Bounds(1 << 10, 0)).kind is Kind.END
+    left.close()
+    right.close()
 
 
 def test_large_messages_go_both_ways_whole() -> None:

@@ -66,7 +66,8 @@ ENTRIES = (
     Entry("E-DP-007", "a machine that is not there",
           "A machine did not arrive at the rendezvous within SEXPGPU_NODE_WAIT seconds (300), ended before the run "
           "began because its own checks stopped it (their code is shown), or left the run: it was "
-          "ended, an error stopped it (its code is shown), or nothing was heard of it for a minute. Start "
+          "ended, an error stopped it (its code is shown), nothing was heard of it for a minute, or its loop has stood "
+          "still for six times SEXPGPU_NODE_WAIT, at least ten minutes. Start "
           "every machine; "
           "after a loss every machine with `--resume latest`.",
           ""),
