@@ -16,6 +16,7 @@ from sexpgpu.driver.pipeline import Passes, run_named, whole
 from sexpgpu.driver.planning import folder_for, kept_graphs, key_for
 from sexpgpu.driver.stacking import Chosen, drop, with_predictions
 from sexpgpu.driver.traffic import CHIPS
+from sexpgpu.lang.collection import uncollected
 from sexpgpu.passes.base import Timing, graphs
 from sexpgpu.plan.records import DevicePlans
 from sexpgpu.plan.store import key_of, load_kernels, save
@@ -44,7 +45,8 @@ def prepare_kernels(done: Compilation, chip: str, decide: Decide) -> DevicePlans
             key = _key(done, pipeline)
             plans = _kept(done, key)
     if plans is None or (done.chosen is not None and done.chosen.degrees not in dict(plans.reports)):
-        plans = _compiled(done, chip, pipeline, decide, identity, key)
+        with uncollected():
+            plans = _compiled(done, chip, pipeline, decide, identity, key)
     if plans is None or done.chosen is None:
         return None
     return evolve(plans, lowering=dict(plans.reports)[done.chosen.degrees])
