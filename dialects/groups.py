@@ -41,11 +41,11 @@ class Group:
     symbol: str
 
 
-def group_of(op: Any) -> tuple[Group, Any] | None:
-    """The group that an operation calls and its function, None for any other operation."""
+def group_of(op: Any, symbols: ir.SymbolTable | None = None) -> tuple[Group, Any] | None:
+    """The group that an operation calls and its function, None for any other operation; `symbols` as for `callee`."""
     if op.operation.name != CALL:
         return None
-    func = callee(op)
+    func = callee(op, symbols)
     group = read_group(func)
     return None if group is None else (group, func)
 

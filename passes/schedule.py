@@ -15,8 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from mlir import ir
+
 from sexpgpu.dialects.context import Context
 from sexpgpu.dialects.groups import group_of
+from sexpgpu.dialects.loops import module_of
 from sexpgpu.passes.base import Pass, graphs
 from sexpgpu.passes.flow import operations_of, read_flow
 from sexpgpu.passes.recomputing.marks import CLONE
@@ -40,7 +43,7 @@ class Schedule(Pass):
 def _schedule(func: Any) -> bool:
     flow = read_flow(func, bodies=False)
     ops = operations_of(func)
-    order = better_order(flow, _behind(ops[:-1]))
+    order = better_order(flow, _behind(ops[:-1], ir.SymbolTable(module_of(func))))
     if order == list(range(len(order))):
         return False
     for number in order:
@@ -48,18 +51,18 @@ def _schedule(func: Any) -> bool:
     return True
 
 
-def _behind(ops: list[Any]) -> dict[int, int]:
+def _behind(ops: list[Any], symbols: ir.SymbolTable) -> dict[int, int]:
     """For each clone the last operation before it that is none."""
     behind = {}
     before = None
     for number, op in enumerate(ops):
-        if not _is_clone(op):
+        if not _is_clone(op, symbols):
             before = number
         elif before is not None:
             behind[number] = before
     return behind
 
 
-def _is_clone(op: Any) -> bool:
-    grouped = group_of(op)
+def _is_clone(op: Any, symbols: ir.SymbolTable) -> bool:
+    grouped = group_of(op, symbols)
     return CLONE in op.attributes if grouped is None else any(CLONE in o.attributes for o in operations_of(grouped[1]))
