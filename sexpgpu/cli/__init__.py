@@ -116,7 +116,7 @@ def guarded(command: click.Command, program: str) -> int:
         from sexpgpu.diag import Diagnostic
 
         fault.show()
-        _print_failure(Diagnostic("E-USE-001", fault.format_message()))
+        _print_failure(Diagnostic("E-USE-001", fault.format_message()), program)
         _stay_out(Diagnostic("E-USE-001", fault.format_message()))
         return fault.exit_code
     except click.exceptions.Exit as leave:
@@ -131,7 +131,7 @@ def guarded(command: click.Command, program: str) -> int:
         from sexpgpu.cli.report import print_diagnostic
 
         print_diagnostic(fault.diagnostic, {})
-        _print_failure(fault.diagnostic)
+        _print_failure(fault.diagnostic, program)
         _stay_out(fault.diagnostic)
         return exit_code(fault.diagnostic.code)
     except OSError as fault:
@@ -148,7 +148,7 @@ def guarded(command: click.Command, program: str) -> int:
         return 70
 
 
-def _print_failure(diagnostic: Diagnostic) -> None:
+def _print_failure(diagnostic: Diagnostic, program: str) -> None:
     """The document of a verb that came to nothing, for whoever asked for one: the verb itself never printed it."""
     asked = sys.argv[1:]
     if "--json" not in asked:
@@ -156,7 +156,8 @@ def _print_failure(diagnostic: Diagnostic) -> None:
     from sexpgpu.cli.report import print_json
     from sexpgpu.diag import to_json
 
-    print_json({"verb": _verb(), "ok": False, "diagnostics": [to_json(diagnostic, {})]})
+    verb = _verb() if program == "sexpgpu" else program
+    print_json({"verb": verb, "ok": False, "diagnostics": [to_json(diagnostic, {})]})
 
 
 def _stay_out(diagnostic: Diagnostic) -> None:

@@ -21,7 +21,7 @@ Dims = tuple[int, int, int]
 
 def _dims(context: click.Context, parameter: click.Parameter, text: str) -> Dims:
     parts = text.split(",")
-    if not 1 <= len(parts) <= 3 or not all(p.isdigit() for p in parts):
+    if not 1 <= len(parts) <= 3 or not all(p.isascii() and p.isdigit() for p in parts):
         raise click.BadParameter(f"{text!r} is not X, X,Y or X,Y,Z")
     x, y, z = [*map(int, parts), 1, 1][:3]
     return x, y, z
@@ -77,7 +77,7 @@ def command(
     from sexpgpu.driver.entry import read_source
 
     text, _ = read_source(file, ".ptx")
-    name = "standard input" if str(file) == "-" else str(file)
+    name = str(file)
     try:
         report, outcomes = _run(text, name, entry, grid, block, arguments, shared, seed, race, visits, quick)
     except SxError as fault:

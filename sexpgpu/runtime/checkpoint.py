@@ -29,6 +29,8 @@ from sexpgpu.runtime.standing import LOOP
 
 CHECKPOINTS = "checkpoints"
 INDEX = "checkpoint.json"
+MANIFEST = "manifest.json"
+"""Of the run, beside `checkpoints`."""
 FORMAT = 1
 ROUNDING = "rounding"
 """How the names begin of what rounding has taken of gradients: `rounding/RANK/PATH`, `rounding/sum/PATH`."""

@@ -18,13 +18,12 @@ from attrs import define, field
 from sexpgpu.diag import SxError, error
 from sexpgpu.diag.strict import json_text
 from sexpgpu.experiment import Experiment, Manifest
-from sexpgpu.runtime.checkpoint import CHECKPOINTS
+from sexpgpu.runtime.checkpoint import CHECKPOINTS, MANIFEST
 from sexpgpu.runtime.durable import replace_file
 from sexpgpu.runtime.manifest import manifest_json, slug
 
 EVENTS = "events.jsonl"
 STATUS = "status.json"
-_MANIFEST = "manifest.json"
 _LOCK = ".lock"
 
 
@@ -124,7 +123,7 @@ class RunDirectory:
             "file": None if file is None else str(file.resolve()),
         }
         text = json_text(facts, indent=1)
-        replace_file(self.path / _MANIFEST, text.encode())
+        replace_file(self.path / MANIFEST, text.encode())
         for name, source in sources.items():
             target = self.path / "source" / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +131,7 @@ class RunDirectory:
 
     def _known_id(self) -> str | None:
         try:
-            known = json.loads((self.path / _MANIFEST).read_bytes())["run"]
+            known = json.loads((self.path / MANIFEST).read_bytes())["run"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return str(known)

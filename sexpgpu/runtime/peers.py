@@ -6,6 +6,7 @@ up, so that everybody holds the same bits.
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +28,8 @@ STANDING = 600.0
 """Seconds for which a machine's loop may stand still, or more where machines wait for each other for long."""
 _WAITS = 6  # times as long: 30 minutes where nothing is said
 _HEADER = 1 << 30
+_CODED = re.compile(r"[A-Z]+-[A-Z]+-[0-9]+: ")
+_SHORT = 80  # characters of what a diagnostic met, that others are told
 
 
 @frozen(eq=False)
@@ -136,7 +139,7 @@ class Peers:
 
     def leave(self, why: Diagnostic) -> None:
         """This machine's run has failed, or is not going to begin: the others are told whose fault it was."""
-        number, reason = self._gone or (self.rank, f"{why.code}: {why.message}")
+        number, reason = self._gone or (self.rank, _told(why))
         if not self._came:
             self._came = True
             self._stay_away(reason)
@@ -202,8 +205,15 @@ class Peers:
             "E-DP-007",
             f"machine {gone[0]} left the run",
             actual=gone[1],
-            help="start every machine again with `--resume latest`",
+            help=("mend what ended it, then " if _CODED.match(gone[1]) else "")
+            + "start every machine again with `--resume latest`",
         )
+
+
+def _told(why: Diagnostic) -> str:
+    """A diagnostic in a line: its code, what it says, the values that it met, its place."""
+    found = f": {why.actual}" if why.actual is not None and len(why.actual) < _SHORT and "\n" not in why.actual else ""
+    return f"{why.code}: {why.message}{found}" + (f" ({why.span})" if why.span is not None else "")
 
 
 def _words(frame: Frame, number: int) -> tuple[int, str]:

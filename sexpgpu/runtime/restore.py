@@ -15,7 +15,7 @@ from sexpgpu.data.arrays import NUMPY_DTYPE, type_text
 from sexpgpu.diag import Diagnostic, Note, SxError, error, warning
 from sexpgpu.experiment import Experiment
 from sexpgpu.runtime.calls import Tensors
-from sexpgpu.runtime.checkpoint import CHECKPOINTS, FORMAT, INDEX, ROUNDING, Position, canonical, numbered
+from sexpgpu.runtime.checkpoint import CHECKPOINTS, FORMAT, INDEX, MANIFEST, ROUNDING, Position, canonical, numbered
 from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.standing import LOOP
 from sexpgpu.tensortype import TensorType
@@ -58,13 +58,15 @@ def require_checkpoint(path: Path, instead: str = "`latest`") -> None:
     """
     if (path / INDEX).is_file():
         return
+    near = [found for root in (path / CHECKPOINTS, path, path.parent) for _, found in numbered(root)]
     if not path.exists():
         reason = "nothing is there"
-    elif path.is_dir():
-        reason = f"a directory without {INDEX}"
-    else:
+    elif not path.is_dir():
         reason = "a file"
-    near = [found for root in (path / CHECKPOINTS, path, path.parent) for _, found in numbered(root)]
+    elif (path / MANIFEST).is_file() and not numbered(path / CHECKPOINTS):
+        reason = "the directory of a run that has no checkpoint yet"
+    else:
+        reason = f"a directory without {INDEX}"
     raise error(
         "E-CKPT-008",
         f"{path} is not a checkpoint",

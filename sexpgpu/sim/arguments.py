@@ -62,7 +62,7 @@ def read_argument(text: str, seed: int) -> Given:
     count, array, fill = rest.partition(":")
     if not array:
         return Given(text, kind, _number(text, kind, rest), None)
-    if not count.isdigit():
+    if not (count.isascii() and count.isdigit()):
         raise _wrong(text, "a count of elements", count)
     size = int(count) * itemsize(kind)
     if size > MOST_BYTES:

@@ -133,7 +133,7 @@ class Machine:
     def load(self, ptx: str | bytes, name: str = "module") -> Module:
         """A module from PTX text. The text is read once in a process. Raises E-SIM-001 where it is not PTX."""
         text = ptx if isinstance(ptx, str) else ptx.rstrip(b"\0").decode("utf-8", "replace")
-        file = name if "." in name else f"{name}.ptx"
+        file = name if "." in name or name == "-" else f"{name}.ptx"
         source = _parsed(hashlib.sha256(text.encode()).digest(), text, file)
         return Module(source, self._place(source))
 

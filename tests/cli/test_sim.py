@@ -99,6 +99,15 @@ def test_what_cannot_be_run(folder: Path, arguments: tuple[str, ...], code: int,
     assert "Traceback" not in done.stderr
 
 
+def test_what_is_wrong_in_standard_input(folder: Path) -> None:
+    """Its place has one name, and its document that of the program."""
+    said = tool("-", cwd=folder, text=".version 8.0\n.target sm_80\nthere is nothing here\n").stderr
+    assert "\n-:3:1: error[E-SIM-" in f"\n{said}"
+    done = tool("nothing.ptx", "--json", cwd=folder)
+    document = json.loads(done.stdout)
+    assert (document["verb"], document["ok"]) == ("sexpgpu-sim", False)
+
+
 def test_quick_looks_for_less(folder: Path) -> None:
     unwritten = (*GIVEN[:4], "--arg", "f32:64:empty", "--arg", "f32:64:empty")
     assert tool("add.ptx", "--quick", *unwritten, cwd=folder).returncode == 0
@@ -144,6 +153,7 @@ def test_numbers() -> None:
         "f16:70000",
         "f32:1e39",
         "bf16:-1e400",
+        "f32:\u0663:zeros",  # a digit, of Arabic
     ],
 )
 def test_arguments_that_cannot_be_made(text: str) -> None:

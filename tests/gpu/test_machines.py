@@ -193,7 +193,7 @@ def test_a_machine_that_is_killed_ends_the_others(machines: Machines, tmp_path: 
     assert code == 1
     assert "E-DP-007" in text
     assert f"machine {machine} left the run" in text
-    assert "--resume latest" in text
+    assert "  help: start every machine again with `--resume latest`" in text
 
 
 def test_a_machine_that_is_silent_is_lost(machines: Machines, tmp_path: Path) -> None:
@@ -251,7 +251,8 @@ def test_a_number_that_does_not_fit_on_one_machine_is_told_by_both(machines: Mac
     assert (code, other_code) == (1, 1)
     assert "E-DP-007" in text
     assert "machine 1 left the run" in text
-    assert "E-VALUE-101: cross_entropy: an index lies outside the axis" in text
+    assert f"E-VALUE-101: cross_entropy: an index lies outside the axis: index 7 ({file}:" in text
+    assert "  help: mend what ended it, then start every machine again with `--resume latest`" in text
     assert "error[E-VALUE-101]" in other_text
 
 

@@ -191,9 +191,13 @@ def test_other_tensors_are_refused_by_name(folder: Path) -> None:
 
 def test_what_is_not_a_checkpoint_starts_nothing(engine: NumpyEngine, whole: Path, folder: Path) -> None:
     beside = [f"a checkpoint: {whole / 'checkpoints' / f'step-{step:08d}'}" for step in (3, 6, 9, 12, 14)]
+    begun = folder / "begun"
+    begun.mkdir()
+    (begun / "manifest.json").write_text("{}", "utf-8")
     for given, actual, near in (
         (folder / "nothing", "nothing is there", []),
         (folder / "x.npy", "a file", []),
+        (begun, "the directory of a run that has no checkpoint yet", []),
         (whole, "a directory without checkpoint.json", beside),
         (whole / "checkpoints", "a directory without checkpoint.json", beside),
         (whole / "checkpoints" / "step-00000007", "nothing is there", beside),
