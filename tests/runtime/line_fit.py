@@ -51,7 +51,7 @@ class NumpyExecutable:
 
     def __call__(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
         for slot, value in zip(self.spec.inputs, inputs, strict=True):
-            assert slot.role == "field" or value.shape == slot.type.shape, slot
+            assert value.shape == slot.type.shape, slot
         results = [np.array(result) for result in self.function(*inputs)]
         assert len(results) == len(self.spec.outputs)
         return results
@@ -81,7 +81,16 @@ class NumpyEngine:
     def executable(self, graph: str, rows: int | None = None) -> NumpyExecutable:
         self.asked.append((graph, rows))
         spec = self.experiment.graphs[graph]
-        return NumpyExecutable(evolve(spec, rows=rows or spec.rows), self.functions[graph])
+        if rows is not None:
+            spec = evolve(spec, rows=rows, inputs=tuple([_resized(slot, rows) for slot in spec.inputs]))
+        return NumpyExecutable(spec, self.functions[graph])
+
+
+def _resized(slot: Input, rows: int) -> Input:
+    """A field of a batch of another size."""
+    return (
+        slot if slot.role != "field" else evolve(slot, type=TensorType((rows, *slot.type.shape[1:]), slot.type.dtype))
+    )
 
 
 def write_data(folder: Path, *, records: int = RECORDS, whole: bool = False, width: int = WIDTH) -> None:
