@@ -28,53 +28,57 @@ class Lanes:
     def _makers(self) -> Mapping[int, Node]:
         return {out: node for node in self.flow.nodes for out in node.outs}
 
-    def along(self, value: int, lane: int) -> bool:
+    def along(self, value: int, lane: int, aligned: bool = True) -> bool:
+        """Whether vectors of the value along an axis can be made; `aligned`: each begins at a multiple of its lanes."""
         shape = self.flow.types[value].shape
         node = self._makers.get(value)
         if value in self.known or node is None or node.record is None:
             return True
         match node.record.kind:
             case Pointwise():
-                return all(self.along(v, lane) for v in node.ins)
+                return all(self.along(v, lane, aligned) for v in node.ins)
             case Move(form="join"):
                 axis = node.attrs["axis"]
-                whole = lane != axis or self.flow.types[node.ins[0]].shape[axis] % self.lanes == 0
-                return whole and all(self.along(v, lane) for v in node.ins)
+                whole = lane != axis or (aligned and self.flow.types[node.ins[0]].shape[axis] % self.lanes == 0)
+                return whole and all(self.along(v, lane, aligned) for v in node.ins)
             case Move(form=form):
-                return self._moved(node, form, shape, lane)
+                return self._moved(node, form, shape, lane, aligned)
             case Constant() | Random():
                 return True
             case Index(access="read", lines=False):
                 axis = node.attrs["axis"]
                 rank = len(self.flow.types[node.ins[1]].shape)
                 inside = axis <= lane < axis + rank
-                return not inside and self.along(node.ins[0], lane if lane < axis else lane - rank + 1)
+                return not inside and self.along(node.ins[0], lane if lane < axis else lane - rank + 1, aligned)
             case _:
                 return False
 
-    def _moved(self, node: Node, form: str, shape: tuple[int, ...], lane: int) -> bool:
+    def _moved(self, node: Node, form: str, shape: tuple[int, ...], lane: int, aligned: bool) -> bool:
         (value,) = node.ins
         operand = self.flow.types[value].shape
         match form:
             case "same":
-                return self.along(value, lane)
+                return self.along(value, lane, aligned)
             case "reshape" if operand != shape:
-                whole = lane == len(shape) - 1 and operand and operand[-1] % self.lanes == 0
+                whole = aligned and lane == len(shape) - 1 and operand and operand[-1] % self.lanes == 0
                 return bool(whole) and self.along(value, len(operand) - 1)
             case "reshape":
-                return self.along(value, lane)
+                return self.along(value, lane, aligned)
             case "broadcast":
                 source = lane - (len(shape) - len(operand))
-                return source < 0 or operand[source] == 1 != shape[lane] or self.along(value, source)
+                return source < 0 or operand[source] == 1 != shape[lane] or self.along(value, source, aligned)
             case "permute":
-                return self.along(value, node.attrs["perm"][lane])
+                return self.along(value, node.attrs["perm"][lane], aligned)
             case "reverse":
-                return lane not in node.attrs["axes"] and self.along(value, lane)
+                return lane not in node.attrs["axes"] and self.along(value, lane, aligned)
             case "cut":
-                return node.attrs["step"][lane] == 1 and self.along(value, lane)
+                starts = node.attrs["start"][lane] % self.lanes == 0
+                return node.attrs["step"][lane] == 1 and self.along(value, lane, aligned and starts)
             case "pad":
-                even = node.attrs["low"][lane] % self.lanes == 0 and operand[lane] % self.lanes == 0
-                return even and self.along(value, lane)
+                low, high = node.attrs["low"][lane], node.attrs["high"][lane]
+                whole = aligned or low == high == 0  # a vector lies within what was padded, or outside of it
+                even = low % self.lanes == 0 and operand[lane] % self.lanes == 0
+                return whole and even and self.along(value, lane, aligned)
             case _:
                 return False
 

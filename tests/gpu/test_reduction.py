@@ -192,6 +192,25 @@ def test_views_are_read_where_they_lie() -> None:
     agrees(["f32[10, 64]"], build)
 
 
+@pytest.mark.parametrize(("made", "shape"), [("pad", (8,)), ("concat", (8,)), ("reshape", (4, 8))])
+def test_a_part_that_begins_between_vectors_of_what_the_group_makes(made: str, shape: tuple[int, ...]) -> None:
+    """A vector of it is made of two places: of what was padded and of the padding, of both joined, of two rows."""
+
+    def build(b: Any, v: Any) -> Any:
+        match made:
+            case "pad":
+                whole = b("pad", v[0], low=(0,), high=(6,), value=1)
+            case "concat":
+                whole = b("concat", v[0], v[0] * 2.0, axis=0)
+            case _:
+                wide = b("pad", v[0], low=(0, 0), high=(0, 8), value=0)
+                whole = b("reshape", wide, shape=(64,))
+        part = b("slice", whole, start=(3,), stop=(11,), step=(1,))
+        return whole, b("logsumexp", part, axis=0, keepdims=False)
+
+    agrees([f"f32{list(shape)}"], build)
+
+
 @pytest.mark.parametrize("shape", [(4, 700), (1, 3000)])
 def test_threads_come_in_any_order(shape: tuple[int, ...]) -> None:
     def build(b: Any, v: Any) -> Any:
