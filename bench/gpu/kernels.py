@@ -136,7 +136,7 @@ class _Checking:
             _plan(group.symbol, flat, results, launches), self.functions, DeviceArena(self.device.pool)
         )
         got = [array.numpy() for array in program(buffers)]
-        self.device.pool.check()
+        self.device.pool.faults.check()
         kinds = [_coarsest(func, value) for value in operations_of(func)[-1].operands]
         errors = [error_of(g, w, kind) for g, w, kind in zip(got, wanted, kinds, strict=True)]
         self.found.append(_Found(group.family, group.symbol, max(errors, default=0.0)))

@@ -27,7 +27,7 @@ from sexpgpu.runtime.run import RunOptions, run
 PARAMETER = "model.out.weight"
 ELEMENT, NUMBER = 5, 0.5
 _ASKED = {"memory": 4, "bit": 5}
-"""When: a step asks for the tensors of all ranks three times, a checkpoint once; the bit changes behind a checkpoint."""
+"""When: a step asks for the tensors of all ranks three times, a checkpoint once; the bit changes behind one."""
 
 
 @define

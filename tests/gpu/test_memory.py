@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sexpgpu.diag import SxError
+from sexpgpu.diag import Span, SxError
 from sexpgpu.gpu.driver import NoMemory
+from sexpgpu.gpu.faults import Site
 from sexpgpu.gpu.memory import SMALL, DeviceArray, Pool, block_size
 from sexpgpu.gpu.sim import SimDriver
 from sexpgpu.gpu.transfer import copy_array, upload, upload_all
@@ -148,12 +149,16 @@ def test_a_fault_of_a_kernel_is_told_once() -> None:
     device = pool()
     number = device.array(TensorType((), "f32"))
     device.driver.fill(number.address, 0, SMALL)
-    device.driver.copy_in(device.faults, np.array([1, -4, 10, 0], np.int32))
+    here, there = (Site(graph, Span("run.sx", line, 1, line, 9)) for line, graph in enumerate(("train", "val"), 1))
+    records = [device.faults.address(site) for site in (here, there, here)]
+    assert records[0] == records[2] != records[1]
+    device.driver.copy_in(records[1], np.array([1, -4, 10, 0], np.int32))
     device.writes += 1
     with pytest.raises(SxError) as raised:
         float(number)
     told = raised.value.diagnostic
     assert (told.code, told.expected, told.actual) == ("E-VALUE-101", "indices from 0 to 9", "index -4")
+    assert (told.span, told.notes[0].text) == (there.span, "in graph val")
     assert float(number) == 0.0
 
 
