@@ -44,7 +44,7 @@ class Pool:
 
     `limit` bounds what is held. A request that the device or the limit refuses is made once more after every block
     that waits was let go, and is one of those `refused`; `NoMemory` where that does not help. What is written and run
-    goes by the `stream`; `faults` are looked at whenever small arrays are read.
+    goes by the `stream`; `faults` are looked at whenever an array is read.
     """
 
     driver: Driver
@@ -223,13 +223,16 @@ class DeviceArray:
         return int(self.numpy())
 
     def numpy(self) -> NDArray[Any]:
-        """A copy on the host, when all that writes it has run."""
+        """A copy on the host, when all that writes it has run. `E-VALUE-101` where a kernel met an index outside its
+        axis and that was not told yet.
+        """
         stored = np.empty(self.type.size, stored_dtype(self.type))
         if isinstance(self.memory, Place):
             seen = self.memory.small.bytes_at(self.memory.number)
             stored[:] = seen[self.offset : self.offset + stored.nbytes].view(stored.dtype)
         else:
             self.memory.pool.stream.copy_out(stored, self.address)
+            self.memory.pool.faults.check()
         return from_stored(stored, self.type)
 
 

@@ -202,6 +202,14 @@ INDEXED = {
         "(gather logits (+ labels 1)",
         "of evaluation",
     ),
+    "a generator of large samples": (
+        {
+            "optimizer": """(def optimizer (sgd :lr 0.1))\n(defgenerator g (:trips 3 :at :step) (:init (ctx) (zeros 99))
+              (:trip (z i ctx) (+ z (gather (constant '(0.1 0.2)) i))) (:emit (z) (sample 'z z)))"""
+        },
+        "(gather (constant '(0.1 0.2)) i)",
+        "in generator g, after step 1",
+    ),
     "a generator": (
         {
             "optimizer": """(def optimizer (sgd :lr 0.1))\n(defgenerator g (:trips 3) (:init (ctx) (zeros 3))
