@@ -159,6 +159,8 @@ def trace_update(tracer: Tracer, group: AssignedGroup, param: Parameter) -> Grap
         graph.output("param", "param", fitted(value, param.type, "optimizer-update", "E-OPT-007", "the parameter"))
         for name, slot in update.states.items():
             graph.output("state", name, update.set.get(name) or slot.resolve(graph))
+        if not graph.inputs:
+            update.param.resolve(graph)  # of what depends on nothing: the loop's graphs all take something
     return graph
 
 

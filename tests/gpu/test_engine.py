@@ -71,6 +71,15 @@ def test_training_gives_what_the_cpu_gives(tmp_path: Path) -> None:
     both(write(tmp_path))
 
 
+@pytest.mark.parametrize(
+    "value", ["(ones (shape param))", "(* 0.9 param)", "(* 0.1 (cast (getf ctx :step) :float) grad)"]
+)
+def test_updates_that_do_not_read_all_they_are_offered(value: str, tmp_path: Path) -> None:
+    """Nothing at all, no gradient, not what the parameter was."""
+    optimizer = f"(defoptimizer own () (optimizer-update (param grad ctx) {value}))\n(def optimizer (own))"
+    both(write(tmp_path, optimizer=optimizer, run="(defrun :steps 3 :clip-norm 0.5 :seed 1)"))
+
+
 def test_parameters_without_elements(tmp_path: Path) -> None:
     """Beside others and alone in their group, with microbatches that are added up and gradients that are clipped."""
     model = """(defmodel net () (defsub out (linear 3 2)) (defparam e (0 4) :init (normal 1.0))
