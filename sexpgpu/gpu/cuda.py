@@ -207,19 +207,22 @@ class CudaDriver:
     def capture(self, commands: Iterable[Command], uploads: int) -> tuple[Captured, int]:
         """An executable CUDA graph, with the arguments in it, and by how much less is free since it is on the GPU."""
         # Memory is not to be asked for while a capture is under way.
-        staging = _done(self.api, self.api.cuMemHostAlloc(uploads, 0), "allocating memory") if uploads else None
-        mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        _done(self.api, self.api.cuStreamBeginCapture(self.stream, mode), "beginning a capture")
+        staging = self._pinned(uploads) if uploads else None
         sources: list[NDArray[np.uint8]] = []
         place = 0
-        for command in commands:
-            if isinstance(command, Upload):
-                source = _host_memory(staging, place, command.data.nbytes)
-                sources.append(source)
-                place += source.nbytes
-                command = Upload(command.arguments, source)
-            self.run(command)
-        graph = _done(self.api, self.api.cuStreamEndCapture(self.stream), "ending a capture")
+        mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        _done(self.api, self.api.cuStreamBeginCapture(self.stream, mode), "beginning a capture")
+        try:
+            for command in commands:
+                if isinstance(command, Upload):
+                    source = _host_memory(staging, place, command.data.nbytes)
+                    sources.append(source)
+                    place += source.nbytes
+                    command = Upload(command.arguments, source)
+                self.run(command)
+        finally:
+            ended = self.api.cuStreamEndCapture(self.stream)
+        graph = _done(self.api, ended, "ending a capture")
         free, _ = self.memory()
         result = self.api.cuGraphInstantiate(graph, 0)
         _done(self.api, self.api.cuGraphDestroy(graph), "ending a capture")
@@ -246,6 +249,13 @@ class CudaDriver:
     def forget(self, captured: Captured) -> None:
         self._give_back(captured.staging)
         _done(self.api, self.api.cuGraphExecDestroy(captured.graph), "letting go of a graph")
+
+    def _pinned(self, nbytes: int) -> Any:
+        """Memory of the host that a GPU reads while the host goes on."""
+        result = self.api.cuMemHostAlloc(nbytes, 0)
+        if result[0] == self.api.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise NoMemory(nbytes)
+        return _done(self.api, result, "allocating memory of the host")
 
     def _give_back(self, staging: Any) -> None:
         """Memory of the host that graphs read, once none that was launched reads it any more."""

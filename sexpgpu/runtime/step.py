@@ -201,7 +201,8 @@ class TrainStep:
         placed: dict[int, _Placed] = {}
         if self.experiment.sums_graph is not None:
             placed = {i: self._placed(rank, batch) for rank, i, batch in self.feed.by_turns(batches)}
-        sums = self._step_sums(batches, placed, everyone)
+        with self._locating(batches, tensors, {}):
+            sums = self._step_sums(batches, placed, everyone)
         given = _Given(batches, placed, everyone, sums)
         stackable = is_whole(
             self.calls.engine.experiment.graphs[self.experiment.train_graph], rows, self.feed.plan.microbatches
@@ -278,7 +279,7 @@ class TrainStep:
                 folds[rank][name].add(term)
         return self._combining.totals(folds)
 
-    def _tables(self, microbatch: int, batch: _Placed, tensors: Tensors, sums: dict[str, Tensor]) -> Tables:
+    def _tables(self, microbatch: int, batch: _Placed, tensors: Tensors, sums: Mapping[str, Tensor]) -> Tables:
         return {
             "param": tensors.params,
             "buffer": self._buffers_of(microbatch, tensors),
@@ -310,7 +311,7 @@ class TrainStep:
         return refusal
 
     @contextmanager
-    def _locating(self, batches: Batches, tensors: Tensors, sums: dict[str, Tensor]) -> Iterator[None]:
+    def _locating(self, batches: Batches, tensors: Tensors, sums: Mapping[str, Tensor]) -> Iterator[None]:
         """Run a step's microbatches once more, one by one, where a device tells only behind them all that it met an
         index outside its axis: what explains the call of the first that does raises the same fault with the operation
         and the records.
@@ -318,18 +319,24 @@ class TrainStep:
         try:
             yield
         except SxError as fault:
-            if fault.diagnostic.index is None:
+            if fault.diagnostic.index is None or not self.calls.arrays.waits:
                 raise
-            if self.calls.arrays.waits:
-                graph = self.experiment.train_graph
-                for i, batch in batches.own.items():
-                    with reading(self.calls.engine, self.feed.reading(graph, batches.number, i, batch)):
-                        again = self._again(i, batch, tensors, sums)
-                        self.calls.require_indices(self.calls.get(graph, batch.rows), again)
+            self._require_indices(batches, tensors, sums)
             with during(f"at step {batches.number}"):
                 raise
 
-    def _again(self, microbatch: int, batch: Microbatch, tensors: Tensors, sums: dict[str, Tensor]) -> Tables:
+    def _require_indices(self, batches: Batches, tensors: Tensors, sums: Mapping[str, Tensor]) -> None:
+        """Run the graphs of every microbatch by themselves, as far as the first that meets such an index."""
+        for graph in (self.experiment.sums_graph, self.experiment.train_graph):
+            if graph is None:
+                continue
+            for i, batch in batches.own.items():
+                call = self.calls.get(graph, batch.rows)
+                with reading(self.calls.engine, self.feed.reading(graph, batches.number, i, batch)):
+                    again = self._again(i, batch, tensors, {**_no_totals(call), **sums})
+                    self.calls.require_indices(call, again)
+
+    def _again(self, microbatch: int, batch: Microbatch, tensors: Tensors, sums: Mapping[str, Tensor]) -> Tables:
         """What the train graph reads where the loop's own rank runs a microbatch once more."""
         return self._tables(microbatch, self._placed(0, batch), tensors, sums)
 

@@ -136,12 +136,22 @@ def test_a_graph_uploads_what_it_is_given_each_time() -> None:
     assert api.staged == {}
 
 
-def test_a_graph_that_there_is_no_memory_for() -> None:
-    api = Api(failing={"cuGraphInstantiate": CUresult.CUDA_ERROR_OUT_OF_MEMORY})
+@pytest.mark.parametrize("call", ["cuGraphInstantiate", "cuMemHostAlloc", "cuGraphUpload"])
+def test_a_graph_that_there_is_no_memory_for(call: str) -> None:
+    """Of the GPU's, or of the host's that its uploads read."""
+    api = Api(failing={call: CUresult.CUDA_ERROR_OUT_OF_MEMORY})
     driver = opened(api)
     with pytest.raises(NoMemory):
         driver.capture([run_of(np.array([0, 0], np.uint64)), Upload(np.zeros(1, np.uint64), np.zeros(0, "u1"))], 8)
     assert api.staged == {}
+
+
+def test_a_capture_is_ended_whatever_happens_in_it() -> None:
+    api = Api(failing={"cuLaunchKernel": CUresult.CUDA_ERROR_LAUNCH_FAILED})
+    driver = opened(api)
+    with pytest.raises(SxError):
+        driver.capture([run_of(np.zeros(2, np.uint64))], 0)
+    assert "cuStreamEndCapture" in api.calls
 
 
 def test_a_kernel_that_fails() -> None:

@@ -206,6 +206,14 @@ INDEXED = {
         "(gather (constant '(0.1 0.2))",
         "at step 2",
     ),
+    "a total of the step": (
+        {
+            "model": """(defmodel net () (defsub out (linear 3 2))
+              (forward (x) (/ (out x) (step-sum (sum (gather (ones '(2)) (cast (round (* 99.0 (mean x))) :i32)))))))"""
+        },
+        "(gather (ones '(2))",
+        "at step 0, records 0, 1, 2, 3",
+    ),
     "an evaluation": (
         {"evaluate": "(defun evaluate (logits labels) (metric 'v (mean (gather logits (+ labels 1) :axis 1))))"},
         "(gather logits (+ labels 1)",
