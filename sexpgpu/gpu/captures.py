@@ -19,7 +19,8 @@ LAUNCH = 64 << 10
 """Bytes that a captured launch is taken to need of a device before one was captured: a guess on the safe side."""
 ALTERNATE = 2
 """Sets of addresses that a step comes to alternate between: results go where those of two steps ago were."""
-_SEEN = 256
+_SEEN = 1 << 13
+"""What is remembered of commands that came once: more than an evaluation of many batches has between two steps."""
 
 
 def _nothing() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ _LAUNCHES = 1 << 14
 """Commands that wait at most: a graph of more is slow to make and saves no more of each."""
 _BYTES = 64 << 20
 """Bytes of the host that wait at most to be uploaded."""
+_NAME = 16
 _COPIES = "copies"
 """Who owns copies and fills, which belong to no program."""
 
@@ -59,7 +61,8 @@ class Stream:
     def call(self, bound: Bound, addresses: Sequence[int]) -> None:
         """Run a program with what lies at these addresses: its inputs and results."""
         where = np.array(addresses, np.uint64)
-        self._queue(Queued(bound, where.tobytes(), bound.commands, partial(bound.give, where, self.driver)))
+        name = blake2b(where.tobytes(), digest_size=_NAME).digest()  # short, since many are remembered
+        self._queue(Queued(bound, name, bound.commands, partial(bound.give, where, self.driver)))
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy from one place on the device to another."""

@@ -177,8 +177,9 @@ class TrainStep:
         self, made: Sequence[Updated], gathered: _Gathered, batches: Batches, tensors: Tensors
     ) -> tuple[dict[str, float], Refusal | None]:
         """Put what the updates gave in its place on every rank, where it is finite; the series that they report."""
-        spoilt = self._updates[0].first_not_finite(made[0])
-        reported = {series: float(value) for series, value in made[0].reported.items()}
+        with during(f"at step {batches.number}"):
+            spoilt = self._updates[0].first_not_finite(made[0])
+            reported = {series: float(value) for series, value in made[0].reported.items()}
         if spoilt is not None:
             return reported, Refusal(spoilt.partition("/")[0], None, batches.records, updating=True)
         everyone = self.team.tensors(tensors)

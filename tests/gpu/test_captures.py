@@ -91,6 +91,15 @@ def test_calls_that_come_together_are_captured_as_one() -> None:
     assert calls.captures.count("train") == 1
 
 
+def test_what_comes_between_two_steps_does_not_make_them_forgotten() -> None:
+    """As the batches of an evaluation, each of which puts its metrics elsewhere."""
+    calls = Calls(SMALL)
+    for step in range(3):
+        assert calls(0, 1) == (step > 0)
+        for batch in range(1000):
+            calls.captures.run([Queued("eval", bytes(f"{step} {batch}", "ascii"), calls.copies(2))])
+
+
 def test_where_all_have_no_room_together_each_is_captured() -> None:
     """Here for two of three."""
     calls = Calls(2 * NBYTES)
