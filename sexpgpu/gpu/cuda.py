@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, field
 from numpy.typing import NDArray
 
 from sexpgpu.diag import SxError, error
@@ -77,13 +77,17 @@ def open_cuda(
     return CudaDriver(api, device, name, (major, minor), stream, assembler or Assembler())
 
 
-@frozen(eq=False)
+@define(eq=False)
 class Captured:
-    """An executable graph; its uploads read `sources`, parts of the host's memory that begins at `staging`."""
+    """An executable graph; its uploads read `sources`, parts of the host's memory that begins at `staging`.
+
+    `launched` is how often the stream had been waited for when that was last.
+    """
 
     graph: Any
     staging: Any
     sources: tuple[NDArray[np.uint8], ...]
+    launched: int = -1
 
 
 @define(eq=False)
@@ -98,7 +102,7 @@ class CudaDriver:
     assembler: Assembler
     libraries: Libraries | None = None
     _modules: list[Any] = field(factory=list, init=False)
-    _staged: bool = field(default=False, init=False)  # a graph that was launched may still read what it uploads
+    _waits: int = field(default=0, init=False)  # how often the stream was waited for
 
     def enter(self) -> None:
         if isinstance(self.api, InContext):
@@ -239,11 +243,11 @@ class CudaDriver:
 
     def replay(self, captured: Captured, uploads: Sequence[NDArray[Any]]) -> None:
         if uploads:
-            if self._staged:
+            if captured.launched == self._waits:  # it may still read what it uploaded last
                 self.synchronize()
             for source, data in zip(captured.sources, uploads, strict=True):
                 source[:] = data.reshape(-1).view(np.uint8)
-            self._staged = True
+            captured.launched = self._waits
         _done(self.api, self.api.cuGraphLaunch(captured.graph, self.stream), "launching a graph")
 
     def forget(self, captured: Captured) -> None:
@@ -275,7 +279,7 @@ class CudaDriver:
 
     def synchronize(self) -> None:
         _done(self.api, self.api.cuStreamSynchronize(self.stream), "waiting for the GPU")
-        self._staged = False
+        self._waits += 1
 
     def close(self) -> None:
         """Ends the context, and with it modules, memory and graphs; one that a fault has broken is gone already."""

@@ -70,10 +70,10 @@ class Pass:
             batch = self._batch(step, index, place, stage)
             with reading(self.calls.engine, batch.read):
                 results = batch.call(self._placed(batch, tables))
+                if place == 0:
+                    samples = self._samples(batch.call, results)
             collected.add(batch.call, results, len(batch.read.records))
             records += len(batch.read.records)
-            if place == 0:
-                samples = self._samples(batch.call, results)
             del batch, results  # before the next batch asks for memory
         try:
             metrics = collected.metrics(self.calls)

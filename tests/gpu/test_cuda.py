@@ -14,7 +14,7 @@ import pytest
 from sexpgpu.diag import SxError
 from sexpgpu.gpu.cubin import Assembler
 from sexpgpu.gpu.cuda import Captured, CudaDriver, open_cuda
-from sexpgpu.gpu.driver import Copy, Fill, NoMemory, Run, Upload
+from sexpgpu.gpu.driver import Command, Copy, Fill, NoMemory, Run, Upload
 from sexpgpu.gpu.memory import Pool
 from sexpgpu.gpu.transfer import copy_array, upload
 from sexpgpu.plan.records import PtxModule
@@ -121,18 +121,23 @@ def test_a_graph_uploads_what_it_is_given_each_time() -> None:
     target = np.zeros(4, np.float32)
     words = np.array([target.ctypes.data], np.uint64)
     data = np.arange(4, dtype=np.float32)
-    captured, _ = driver.capture([Upload(words, data), Fill(words + np.uint64(4), 0, 4)], data.nbytes)
+    commands: list[Command] = [Upload(words, data), Fill(words + np.uint64(4), 0, 4)]
+    captured, _ = driver.capture(commands, data.nbytes)
     (staged,) = api.staged.values()
+    other, _ = driver.capture(commands, data.nbytes)
     for scale in (1, 5):
         api.calls.clear()
         driver.replay(captured, [data * scale])
         assert np.array_equal(staged.view(np.float32), data * scale)
+        assert api.calls.count("cuStreamSynchronize") == (scale == 5)
+        driver.replay(other, [data])  # which has memory of its own
         assert api.calls.count("cuStreamSynchronize") == (scale == 5)
     driver.copy_out(np.zeros(1, np.float32), target.ctypes.data)
     api.calls.clear()
     driver.replay(captured, [data])
     assert "cuStreamSynchronize" not in api.calls
     driver.forget(captured)
+    driver.forget(other)
     assert api.staged == {}
 
 

@@ -219,6 +219,11 @@ INDEXED = {
         "(gather logits (+ labels 1)",
         "of evaluation",
     ),
+    "an evaluation of samples": (
+        {"evaluate": "(defun evaluate (logits labels) (sample 'v (gather logits (+ labels 1) :axis 1)))"},
+        "(gather logits (+ labels 1)",
+        "at batch 0 of evaluation val",
+    ),
     "a generator of large samples": (
         {
             "optimizer": """(def optimizer (sgd :lr 0.1))\n(defgenerator g (:trips 3 :at :step) (:init (ctx) (zeros 99))
