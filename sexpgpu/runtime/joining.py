@@ -170,7 +170,7 @@ def met_itself(connection: socket.socket) -> bool:
 
 def _welcomed(wire: Wire, patience: Patience) -> bool:
     """Whether machine 0 begins in time; `E-DP-006` where it refuses to, `E-DP-007` where somebody does not come."""
-    while patience.lasts("the other machines"):
+    while patience.lasts("the other machines", FAREWELL):  # machine 0 gives up first, and says who has not come
         ready, _, _ = select.select([wire.socket], [], [], LOOK)
         if ready:
             _judge(wire.receive(HELLOS))

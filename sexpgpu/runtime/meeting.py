@@ -71,15 +71,17 @@ class Patience:
     def left(self) -> float:
         return self._began + self.place.wait - time.monotonic()
 
-    def lasts(self, whom: str) -> bool:
-        """Whether there is time left to wait for somebody; `Stopped` where the run is to stop."""
+    def lasts(self, whom: str, beyond: float = 0.0) -> bool:
+        """Whether there is time left to wait for somebody, seconds `beyond` the wait among it; `Stopped` where the run
+        is to stop.
+        """
         if self.stopped():
             raise Stopped
         waited = time.monotonic() - self._began
         if waited - self._said >= _NEWS:
             self._said = waited
             self.say(f"waiting for {whom} at {self.place}, {waited:.0f} s of {self.place.wait:g} s")
-        return self.left > 0
+        return self.left + beyond > 0
 
 
 def listen(place: Place) -> socket.socket:

@@ -142,6 +142,18 @@ def test_a_machine_that_does_not_come() -> None:
         assert waiting.fault.diagnostic.message.startswith("machines 1, 2 did not arrive at 127.0.0.1:")
 
 
+def test_a_machine_that_waits_with_others_does_not_give_up_before_machine_0() -> None:
+    """Which says who has not come: not one that has been there, and began to wait sooner."""
+    where = place(1.5)
+    other = Background(lambda: join(where, 1, FACTS, never))
+    time.sleep(0.5)
+    with gathering(where, 3) as (_, waiting):
+        assert waiting.code() == "E-DP-007"
+        assert isinstance(waiting.fault, SxError)
+        assert waiting.fault.diagnostic.message.startswith("machine 2 did not arrive at 127.0.0.1:")
+    assert other.code() == "E-DP-007"
+
+
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 64])
 def test_machine_0_that_is_not_there_or_is_something_else(answer: bytes) -> None:
     where = place(0.5)
