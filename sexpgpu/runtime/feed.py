@@ -85,7 +85,7 @@ class Feed:
         What goes wrong is told when the step is to be run, and goes wrong then again.
         """
         if step < self.plan.stop:
-            with suppress(SxError, OSError):
+            with suppress(SxError, OSError, MemoryError):
                 self._next = step, self.stage, self.read(step)
 
     def share(self, rank: int, count: int) -> range:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from attrs import define, field
 
+from sexpgpu.data.loader import OpenLoader
+from sexpgpu.data.order import Indices
 from sexpgpu.dialects.context import open_context
 from sexpgpu.driver.compile import compile_in
 from sexpgpu.driver.devices import opened
@@ -21,6 +23,7 @@ from sexpgpu.gpu.updates import DeviceUpdates
 from sexpgpu.lang.limits import run_deep
 from sexpgpu.lang.selection import Selection
 from sexpgpu.runtime.calls import Calls, contexts_of, placed
+from sexpgpu.runtime.engine import Array
 from sexpgpu.runtime.feed import Feed
 from sexpgpu.runtime.loading import Loaders
 from sexpgpu.runtime.plan import make_plan
@@ -114,3 +117,23 @@ def test_an_update_that_is_told_the_norm_waits_for_it(tmp_path: Path, monkeypatc
     )
     assert np.diff(told.launched)[-3:].tolist() == [2] * 3
     assert np.diff(told.alone)[-3:].tolist() == [0] * 3
+
+
+@pytest.mark.parametrize("fault", [OSError, MemoryError])
+def test_what_goes_wrong_with_the_next_step_is_no_fault_of_this_one(
+    fault: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records are read while the device works on the step before, and again where that has failed."""
+    plain = OpenLoader.read
+    failed: list[int] = []
+
+    def read(self: OpenLoader, indices: Indices, index: int) -> dict[str, Array]:
+        if index == 2 and not failed:
+            failed.append(index)
+            raise fault
+        return plain(self, indices, index)
+
+    monkeypatch.setattr(OpenLoader, "read", read)
+    run = "(defrun :steps 4 :microbatches 2 :seed 1)"
+    told = run_deep(lambda: trained(write(tmp_path, model=MODEL, run=run, loader=LOADER), monkeypatch))
+    assert (failed, len(told.held)) == ([2], 4)
