@@ -45,47 +45,37 @@ class Generation:
     ) -> list[Sample] | None:
         """What it emits; None if it was stopped on the way. `told` hears of each trip that is done."""
         with during(f"in generator {generator.name}, after step {step}", generator.span):
-            return self._run(generator, step, tensors, stopped, told)
+            params = self.views.parameters(step, tensors) if generator.weights == "view" else tensors.params
+            kept = {b.path: tensors.buffers[b.path][0] for b in self.experiment.buffers if b.per_microbatch}
+            codec = self.codec(generator)
+            tables: dict[InputRole, Mapping[str, Tensor]] = {"param": params, "buffer": tensors.buffers | kept}
+            if self.prompt is not None and codec is not None:
+                tables["prompt"] = {"prompt": codec.encode(self.prompt)}
+            rows = None  # of a batch that is shorter than others, for which the graphs are traced once more
+            if generator.at == "step" and self.loader is not None:
+                next_step = min(step, self.plan.steps - 1)
+                numbers = self.loader.indices(self.plan.batches_of(next_step)[0])
+                tables["field"] = self.loader.read(numbers, next_step)
+                rows = len(numbers) if len(numbers) != self.experiment.train_loader.batch else None
 
-    def _run(
-        self,
-        generator: Generator,
-        step: int,
-        tensors: Tensors,
-        stopped: Callable[[], bool],
-        told: Callable[[int], None],
-    ) -> list[Sample] | None:
-        params = self.views.parameters(step, tensors) if generator.weights == "view" else tensors.params
-        kept = {b.path: tensors.buffers[b.path][0] for b in self.experiment.buffers if b.per_microbatch}
-        codec = self.codec(generator)
-        tables: dict[InputRole, Mapping[str, Tensor]] = {"param": params, "buffer": tensors.buffers | kept}
-        if self.prompt is not None and codec is not None:
-            tables["prompt"] = {"prompt": codec.encode(self.prompt)}
-        rows = None  # of a batch that is shorter than others, for which the graphs are traced once more
-        if generator.at == "step" and self.loader is not None:
-            next_step = min(step, self.plan.steps - 1)
-            numbers = self.loader.indices(self.plan.batches_of(next_step)[0])
-            tables["field"] = self.loader.read(numbers, next_step)
-            rows = len(numbers) if len(numbers) != self.experiment.train_loader.batch else None
+            def call(graph: str, trip: int, state: dict[str, Tensor]) -> tuple[list[Tensor], dict[str, Tensor]]:
+                made = self.calls.get(graph, rows)
+                results = made({**tables, "carry": state, "ctx": self._scalars(step, trip)})
+                return results, made.named(results, "carry")
 
-        def call(graph: str, trip: int, state: dict[str, Tensor]) -> tuple[list[Tensor], dict[str, Tensor]]:
-            made = self.calls.get(graph, rows)
-            results = made({**tables, "carry": state, "ctx": self._scalars(step, trip)})
-            return results, made.named(results, "carry")
-
-        _, state = call(generator.init, 0, {})
-        for trip in range(generator.trips):
-            if stopped():
-                return None
-            _, state = call(generator.trip, trip, state)
-            told(trip + 1)
-        emitted = self.calls.get(generator.emit, rows)
-        results, _ = call(generator.emit, generator.trips, state)
-        host = self.calls.arrays.host
-        outputs = zip(emitted.executable.spec.outputs, results, strict=True)
-        return [
-            make_sample(o.name, o.form or "array", host(value), codec) for o, value in outputs if o.role == "sample"
-        ]
+            _, state = call(generator.init, 0, {})
+            for trip in range(generator.trips):
+                if stopped():
+                    return None
+                _, state = call(generator.trip, trip, state)
+                told(trip + 1)
+            emitted = self.calls.get(generator.emit, rows)
+            results, _ = call(generator.emit, generator.trips, state)
+            host = self.calls.arrays.host
+            outputs = zip(emitted.executable.spec.outputs, results, strict=True)
+            return [
+                make_sample(o.name, o.form or "array", host(value), codec) for o, value in outputs if o.role == "sample"
+            ]
 
     def codec(self, generator: Generator) -> Codec | None:
         """What the ids of its prompt and its texts mean."""
